@@ -1,0 +1,38 @@
+// A strided view over a flat, dense, row-major array, read and written with StableHLO.
+//
+// Pure integer arithmetic: View says where the elements are, ReadView and WriteView emit slice, reshape, transpose and
+// broadcast (or update-slice) for every geometry that such operations can express, and a gather (scatter) for the rest:
+// overlapping windows, strides that do not divide one another. Strides are never negative (PyTorch has none).
+#pragma once
+
+#include <span>
+
+#include "hlo/builder.h"
+
+namespace tpu::hlo {
+
+struct View {
+  Ints sizes;
+  Ints strides;  // in elements of the view's own dtype
+  int64_t offset = 0;
+  bool operator==(const View&) const = default;
+};
+
+// Row-major, offset zero, over exactly these sizes.
+bool IsContiguous(const View& view);
+// Every element of a flat array of `numel` elements is written exactly once by a write through `view`.
+bool CoversAll(const View& view, int64_t numel);
+// One past the last flat element that the view touches; 0 when it is empty.
+int64_t Extent(const View& view);
+
+// The view's elements as an array of view.sizes and `dtype`, from `base` (any shape; read as flat row-major).
+// A base of another element type is reinterpreted bit for bit (float32 as int32, uint8 bytes as float32, complex64 as
+// pairs of float32); a base shorter than the view's extent reads as zeros past its end.
+Value ReadView(Builder& b, Value base, const View& view, DType dtype);
+
+// `base` with the view's elements replaced by `update` (of view.sizes, already of the view's element type).
+// The result has the element type of `update` and dims `result_dims` (numel = bytes of the storage / item size), zero
+// padded where base was shorter. Without a base, untouched elements are zero.
+Value WriteView(Builder& b, std::optional<Value> base, const View& view, Value update, std::span<const int64_t> result_dims);
+
+}  // namespace tpu::hlo
