@@ -1,0 +1,115 @@
+// One device: its submission thread, streams' positions, and memory accounting.
+//
+// The recording threads only Submit; one submission thread per device compiles (through Program), executes in order, and
+// makes Values ready. Submit blocks while too much is in flight (operations and bytes), which is the back-pressure.
+// An error found there fails the Values concerned and is kept as the device's pending error until a synchronisation takes it.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "pjrt/client.h"
+#include "runtime/value.h"
+
+namespace tpu::runtime {
+
+class Program;
+
+struct MemoryStats {
+  int64_t allocated_bytes = 0, peak_bytes = 0, allocations = 0, frees = 0, limit_bytes = 0;
+  int64_t buffer_bytes = 0, peak_buffer_bytes = 0;  // of Values that hold device memory: what PJRT really keeps
+  int64_t total_allocated_bytes = 0, total_freed_bytes = 0;
+};
+
+// A task's position in the device's order; 0 is "nothing yet".
+using Sequence = uint64_t;
+
+struct Task {
+  std::shared_ptr<Program> program;      // or:
+  std::function<Status()> run;           // host work in the device's order (copies, event marks); may be null
+  std::vector<ValuePtr> inputs, outputs;
+  std::string_view name;                 // static storage: the op, for messages
+  std::function<void(Status)> done;      // called on the submission thread; may be null
+};
+
+class Device {
+ public:
+  Device(std::shared_ptr<pjrt::Client> client, const pjrt::Device& device, int index);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  int index() const { return index_; }
+  pjrt::Client& client() const { return *client_; }
+  const pjrt::Device& pjrt_device() const { return *pjrt_device_; }
+
+  // Queues a task; returns its place in the order. May block for back-pressure.
+  Sequence Submit(Task task);
+  Sequence last_submitted() const { return submitted_.load(std::memory_order_acquire); }
+  bool Completed(Sequence sequence) const { return completed_.load(std::memory_order_acquire) >= sequence; }
+  // Blocks until the task is done. `poll` is called about every 50 ms and may throw (Ctrl-C); the device stays usable.
+  void Await(Sequence sequence);
+  void AwaitValue(const Value& value);
+  // The oldest unreported asynchronous error, which it clears.
+  Status TakeError();
+  // Called by destructors of buffers' owners and by fork handlers.
+  void AbandonAfterFork();
+
+  // --- memory. Throws nothing; the caller turns kResourceExhausted into torch.OutOfMemoryError.
+  Status Allocate(Slot& slot, size_t size_bytes);
+  void Free(Slot& slot, size_t size_bytes);
+  MemoryStats memory() const;
+  void ResetPeak();
+  void ResetAccumulated();
+  void SetLimit(int64_t bytes);
+  void CountBuffer(int64_t delta_bytes);
+
+ private:
+  struct Queued {
+    Task task;
+    Sequence sequence;
+    int64_t bytes;
+  };
+  void Loop();
+  void Run(Task& task);
+  void Finish(Sequence sequence, int64_t bytes);
+
+  std::shared_ptr<pjrt::Client> client_;
+  const pjrt::Device* pjrt_device_;
+  int index_;
+
+  std::mutex mutex_;  // guards queue_, stopping_, error_
+  std::condition_variable work_, progress_;
+  std::deque<Queued> queue_;
+  bool stopping_ = false;
+  bool sleeping_ = false;
+  std::atomic<int> waiters_{0};
+  std::atomic<size_t> queued_{0};
+  std::atomic<int64_t> in_flight_bytes_{0};
+  std::atomic<Sequence> submitted_{0}, completed_{0};
+  Status error_;
+
+  mutable std::mutex memory_mutex_;  // guards memory_ and live_
+  MemoryStats memory_;
+  std::multiset<size_t> live_;  // sizes, for the out-of-memory message
+  std::thread thread_;
+};
+
+// Called about every 50 ms, without locks, while a thread waits for a device; may throw. The Python layer sets it to
+// check for signals. `release` brackets a wait (the GIL is let go).
+struct WaitHooks {
+  void (*poll)() = nullptr;
+  void* (*release)() = nullptr;
+  void (*reacquire)(void*) = nullptr;
+};
+void SetWaitHooks(WaitHooks hooks);
+
+}  // namespace tpu::runtime

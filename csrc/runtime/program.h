@@ -1,0 +1,33 @@
+// One compiled program: StableHLO text in, an executable out, compiled once on the compile pool.
+#pragma once
+
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pjrt/client.h"
+#include "pjrt/executable.h"
+#include "runtime/value.h"
+
+namespace tpu::runtime {
+
+class Program {
+ public:
+  // Starts compiling in the background. `donations`: (parameter, result) pairs that may share memory.
+  Program(pjrt::Client& client, std::string text, std::vector<std::pair<int, int>> donations, std::string name);
+  // Blocks until compiled; submission thread.
+  Result<pjrt::LoadedExecutable*> Executable();
+  const std::vector<std::pair<int, int>>& donations() const { return donations_; }
+  const std::string& name() const { return name_; }
+  // Compilations so far in this process.
+  static int64_t CompileCount();
+
+ private:
+  std::vector<std::pair<int, int>> donations_;
+  std::string name_;
+  std::shared_future<std::shared_ptr<Result<std::unique_ptr<pjrt::LoadedExecutable>>>> compiled_;
+  pjrt::LoadedExecutable* executable_ = nullptr;  // submission threads, after compiled_ is ready
+};
+
+}  // namespace tpu::runtime

@@ -1,0 +1,87 @@
+// Values: immutable arrays, pending or ready. Slots: what a device storage owns.
+//
+// A Value is shared by the slots, recorded nodes and queued tasks that refer to it (intrusive reference count; the last
+// one frees the device memory). It is made pending by the recording thread and made ready, or failed, exactly once by the
+// submission thread of its device. A Slot points at its current Value; an in-place op swaps in a new one.
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "hlo/builder.h"
+#include "pjrt/buffer.h"
+
+namespace tpu::runtime {
+
+class Device;
+using hlo::Ints;
+using hlo::Type;
+using TypePtr = std::shared_ptr<const Type>;
+
+class Value : public c10::intrusive_ptr_target {
+ public:
+  // Pending; the submission thread will call Fulfil or Fail.
+  Value(Device& device, TypePtr type) : device_(&device), type_(std::move(type)) {}
+  // Host bytes (row-major), copied to the device by the submission thread when first used: scalars and other small data.
+  Value(Device& device, TypePtr type, std::string host_bytes)
+      : device_(&device), type_(std::move(type)), host_bytes_(std::move(host_bytes)) {}
+  // Ready at once.
+  Value(Device& device, TypePtr type, pjrt::Buffer buffer);
+
+  Device& device() const { return *device_; }
+  const Type& type() const { return *type_; }
+  const TypePtr& type_ptr() const { return type_; }
+  bool ready() const { return state_.load(std::memory_order_acquire) != State::kPending; }
+  // Contents known at record time; empty when they are not.
+  const std::string& host_bytes() const { return host_bytes_; }
+
+  // --- submission thread, or any thread once ready()
+  void Fulfil(pjrt::Buffer buffer);
+  void Fail(std::shared_ptr<const Status> error);
+  // Null when the value failed (see error()) or is still pending.
+  pjrt::Buffer* buffer() { return state_.load(std::memory_order_acquire) == State::kReady ? &buffer_ : nullptr; }
+  const std::shared_ptr<const Status>& error() const { return error_; }
+
+ private:
+  enum class State : uint8_t { kPending, kReady, kFailed };
+  Device* device_;
+  TypePtr type_;
+  std::string host_bytes_;
+  pjrt::Buffer buffer_;
+  std::shared_ptr<const Status> error_;
+  std::atomic<State> state_{State::kPending};
+};
+using ValuePtr = c10::intrusive_ptr<Value>;
+
+// The memory of one device at::Storage. Without a Value its contents are undefined (torch.empty) and cost nothing.
+// Threads: Get and Set are atomic; ordering between threads is the user's business, as for any tensor.
+class Slot {
+ public:
+  Slot(Device& device, size_t size_bytes);
+  ~Slot();
+  Slot(const Slot&) = delete;
+  Slot& operator=(const Slot&) = delete;
+
+  Device& device() const { return *device_; }
+  // A unique, never dereferenced address: what data_ptr() shows.
+  void* address() const { return address_; }
+  size_t size_bytes() const { return size_bytes_; }
+  void Resize(size_t size_bytes);
+  ValuePtr Get() const;
+  void Set(ValuePtr value);
+
+ private:
+  Device* device_;
+  void* address_;
+  size_t size_bytes_;
+  mutable std::atomic_flag lock_ = ATOMIC_FLAG_INIT;
+  ValuePtr value_;
+};
+
+}  // namespace tpu::runtime
