@@ -60,7 +60,7 @@ class Client : public std::enable_shared_from_this<Client> {
 
   // Copies (or aliases) dense row-major host data. `done` is called exactly once, when the host memory may be released:
   // before FromHost returns with kDuringCall and on every error, otherwise possibly later and from another thread. It
-  // must not block and must not drop the last reference to this client.
+  // must not block, throw, or drop the last reference to this client. `device` is one of devices().
   Result<Buffer> FromHost(const void* data, DType dtype, std::span<const int64_t> dims, const Device& device,
                           HostSemantics semantics, std::function<void()> done = {}) const;
 

@@ -15,10 +15,10 @@ using XlaFlag = std::variant<std::string, bool, int64_t, double>;
 struct CompileOptions {
   int num_replicas = 1;
   int num_partitions = 1;
-  // Compiles for this device of the client; not together with device_assignment.
+  // Compiles for the device of this id, and not portably; not together with device_assignment.
   std::optional<int> device_ordinal;
   // The executable may run on any device, which Execute then names. Only for one replica and one partition; ignored
-  // when a device assignment is given.
+  // when a device is fixed above or below.
   bool portable = true;
   // XLA debug options by name, without dashes: {"xla_backend_optimization_level", int64_t{1}}.
   std::map<std::string, XlaFlag> xla_flags;

@@ -24,11 +24,13 @@ struct HardwareRoots {
   std::string pci = "/sys/bus/pci/devices";
 };
 
-// The TPU's device files ("/dev/accel0", or "/dev/vfio/0" with Google's PCI vendor id 0x1ae0), or "" if there is no TPU.
+// The TPU's device file ("/dev/accel0", or "/dev/vfio/0" when a PCI device of Google's, 0x1ae0, is there that is neither
+// network nor storage: those are Google's too on a cloud machine), or "" if there is no TPU.
 std::string FindTpu(const HardwareRoots& roots = {});
 
 // `setting` is the value of TORCHTPU_PJRT ("" means auto); the paths are where the Python packages keep their plugins, ""
-// when not installed. "cuda" takes the path from the environment variable TORCHTPU_CUDA_PLUGIN.
+// when not installed. "cuda" takes TORCHTPU_CUDA_PLUGIN from the environment, or else looks for jax_plugins/xla_cuda* in the
+// site-packages of the CPU plugin. An existing path is not opened here; Plugin::Load says whether it is a plugin.
 // Fails when the wish cannot be met, saying what was looked for and what to set.
 Result<PluginChoice> Discover(const std::string& setting, const std::string& cpu_plugin_path,
                               const std::string& libtpu_path, const HardwareRoots& roots = {});

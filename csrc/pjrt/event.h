@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 
 #include "base/status.h"
 
@@ -21,6 +22,8 @@ class Event {
   Event() = default;
   // Takes ownership of `event`.
   Event(const Plugin* plugin, PJRT_Event* event);
+  // An event that has completed with `error`.
+  static Event Failed(Status error);
   Event(Event&& other) noexcept;
   Event& operator=(Event&& other) noexcept;
   ~Event();
@@ -30,8 +33,8 @@ class Event {
   // Never blocks. True also when the work failed. An error of the query itself counts as ready: Await will tell.
   bool IsReady() const;
   // Calls `callback` exactly once, with the work's status: inline if the event is already complete (or registration
-  // fails), otherwise from a thread of the plugin. The callback must not block and must not drop the last reference to
-  // a Client; the event may be destroyed before it runs.
+  // fails), otherwise from a thread of the plugin. The callback must not block, throw, or drop the last
+  // reference to a Client; the event may be destroyed before it runs.
   void OnReady(std::function<void(Status)> callback) const;
 
   // Events alive in the process (empty ones not counted).
@@ -40,6 +43,7 @@ class Event {
  private:
   const Plugin* plugin_ = nullptr;
   PJRT_Event* event_ = nullptr;
+  std::unique_ptr<const Status> failure_;  // set by Failed only
 };
 
 }  // namespace tpu::pjrt
