@@ -1,0 +1,13 @@
+// What each file of csrc/python adds to the extension module torchtpu._C.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace tpu::python {
+
+void BindDevice(pybind11::module_& m);  // platform, devices, generators, forks
+void BindMemory(pybind11::module_& m);  // statistics and limits
+void BindStream(pybind11::module_& m);  // current streams
+void BindMode(pybind11::module_& m);    // strict, debug; the wait hooks
+
+}  // namespace tpu::python
