@@ -46,7 +46,7 @@ class Buffer {
   const Client& client() const { return *client_; }
 
   // Starts a copy into `dst` (at least dense_size_bytes(), which must stay alive until the event completes), dense and
-  // row-major whatever the layout on the device.
+  // row-major whatever the layout on the device. On CPU a ready buffer is copied before the call returns.
   Result<Event> ToHost(void* dst, size_t size) const;
 
   // The host address of the data where the platform's memory is the host's (CPU); kUnimplemented elsewhere. Await

@@ -130,7 +130,13 @@ Result<PluginChoice> Discover(const std::string& setting, const std::string& cpu
 
 void PrepareTpuEnvironment(const HardwareRoots& roots) {
   constexpr int kKeep = 0;
-  if (FindTpu(roots).empty()) setenv("TPU_SKIP_MDS_QUERY", "1", kKeep);
+  if (FindTpu(roots).empty()) {
+    setenv("TPU_SKIP_MDS_QUERY", "1", kKeep);
+    // libtpu complains on stderr when it cannot tell what machine it is on; topologies do not depend on the answer.
+    setenv("TPU_ACCELERATOR_TYPE", "v5litepod-4", kKeep);
+    setenv("TPU_WORKER_HOSTNAMES", "localhost", kKeep);
+    setenv("TPU_LOG_DIR", "disabled", kKeep);
+  }
   setenv("TPU_STDERR_LOG_LEVEL", "3", kKeep);
   setenv("TPU_MIN_LOG_LEVEL", "3", kKeep);
 }
