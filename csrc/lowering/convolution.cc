@@ -1,0 +1,160 @@
+// Convolution, its transpose and both gradients, for any number of spatial dimensions: [N, C, spatial...].
+#include "lowering/lowering.h"
+
+namespace tpu::lowering {
+namespace {
+
+struct Geometry {
+  Ints stride, padding, dilation, output_padding;
+  int64_t groups = 1;
+};
+
+// PyTorch lets one number stand for all spatial dimensions.
+Ints Spread(const Ints& list, int64_t n, int64_t fill) {
+  if (list.empty()) return Ints(n, fill);
+  return list.size() == 1 ? Ints(n, list[0]) : list;
+}
+
+Geometry MakeGeometry(int64_t n, const Ints& stride, const Ints& padding, const Ints& dilation,
+                      const Ints& output_padding, int64_t groups) {
+  return {Spread(stride, n, 1), Spread(padding, n, 0), Spread(dilation, n, 1), Spread(output_padding, n, 0), groups};
+}
+
+// y[n, o, p] = sum over i, k of x[n, i, p * stride + k * dilation - padding] * weight[o, i, k]
+Value Forward(Builder& b, Value x, Value weight, const Geometry& g) {
+  int64_t n = x.rank() - 2;
+  if (x.numel() == 0 || weight.numel() == 0) {
+    Ints dims = {x.dim(0), weight.dim(0)};
+    for (int64_t d = 0; d < n; ++d) {
+      int64_t span = g.dilation[d] * (weight.dim(d + 2) - 1) + 1;
+      dims.push_back((x.dim(d + 2) + 2 * g.padding[d] - span) / g.stride[d] + 1);
+    }
+    return b.Full(dims, 0.0, x.dtype());
+  }
+  hlo::ConvDims conv;
+  conv.strides = g.stride;
+  conv.padding_low = conv.padding_high = g.padding;
+  conv.rhs_dilation = g.dilation;
+  conv.feature_groups = g.groups;
+  return b.Convolution(x, weight, conv);
+}
+
+// The adjoint of Forward in x; weight is [C of x, O / groups, k...].
+Value Transposed(Builder& b, Value x, Value weight, const Geometry& g) {
+  int64_t n = x.rank() - 2;
+  int64_t in = weight.dim(0), out_per_group = weight.dim(1);
+  Ints dims = {x.dim(0), out_per_group * g.groups};
+  hlo::ConvDims conv;
+  for (int64_t d = 0; d < n; ++d) {
+    int64_t span = g.dilation[d] * (weight.dim(d + 2) - 1);
+    conv.padding_low.push_back(span - g.padding[d]);
+    conv.padding_high.push_back(span - g.padding[d] + g.output_padding[d]);
+    dims.push_back((x.dim(d + 2) - 1) * g.stride[d] - 2 * g.padding[d] + span + g.output_padding[d] + 1);
+  }
+  if (x.numel() == 0 || weight.numel() == 0) return b.Full(dims, 0.0, x.dtype());
+  conv.lhs_dilation = g.stride;
+  conv.rhs_dilation = g.dilation;
+  conv.reversal.assign(n, true);
+  conv.feature_groups = g.groups;
+  if (g.groups == 1) {
+    conv.rhs_layout = {1, 0};
+    for (int64_t d = 0; d < n; ++d) conv.rhs_layout.push_back(d + 2);
+    return b.Convolution(x, weight, conv);
+  }
+  // [groups * I, O, k...] -> [groups * O, I, k...]
+  Ints spatial(weight.dims().begin() + 2, weight.dims().end());
+  Ints split = {g.groups, in / g.groups, out_per_group};
+  Ints merged = {g.groups * out_per_group, in / g.groups};
+  split.insert(split.end(), spatial.begin(), spatial.end());
+  merged.insert(merged.end(), spatial.begin(), spatial.end());
+  Value swapped = b.Reshape(b.SwapDims(b.Reshape(weight, split), 1, 2), merged);
+  return b.Convolution(x, swapped, conv);
+}
+
+// dL/dweight[o, i, k] = sum over n, p of grad[n, o, p] * x[n, i, p * stride + k * dilation - padding]: a convolution
+// whose contracted feature is the batch, and whose stride and dilation change places.
+Value WeightGradient(Builder& b, Value grad, Value x, const Ints& weight_dims, const Geometry& g) {
+  if (grad.numel() == 0 || x.numel() == 0) return b.Full(weight_dims, 0.0, x.dtype());
+  int64_t n = x.rank() - 2;
+  hlo::ConvDims conv;
+  conv.lhs_layout = conv.rhs_layout = conv.out_layout = {1, 0};
+  for (int64_t d = 0; d < n; ++d) {
+    int64_t span = (grad.dim(d + 2) - 1) * g.stride[d] + 1;
+    conv.padding_low.push_back(g.padding[d]);
+    conv.padding_high.push_back((weight_dims[d + 2] - 1) * g.dilation[d] + span - x.dim(d + 2) - g.padding[d]);
+    for (Ints* layout : {&conv.lhs_layout, &conv.rhs_layout, &conv.out_layout}) layout->push_back(d + 2);
+  }
+  conv.strides = g.dilation;
+  conv.rhs_dilation = g.stride;
+  conv.batch_groups = g.groups;
+  return b.Convolution(x, grad, conv);
+}
+
+Value Convolution(Builder& b, Value x, Value weight, std::optional<Value> bias, Ints stride, Ints padding, Ints dilation,
+                  bool transposed, Ints output_padding, int64_t groups) {
+  Geometry g = MakeGeometry(x.rank() - 2, stride, padding, dilation, output_padding, groups);
+  Value y = transposed ? Transposed(b, x, weight, g) : Forward(b, x, weight, g);
+  if (!bias) return y;
+  Ints dims(y.rank(), 1);
+  dims[1] = y.dim(1);
+  return y + b.Reshape(*bias, dims);
+}
+LOWER("convolution", Convolution, kExact);
+LOWER("convolution_overrideable", Convolution, kExact);
+
+Value ConvolutionWithFlags(Builder& b, Value x, Value weight, std::optional<Value> bias, Ints stride, Ints padding,
+                           Ints dilation, bool transposed, Ints output_padding, int64_t groups, Ignore /*benchmark*/,
+                           Ignore /*deterministic*/, Ignore /*cudnn_enabled*/, Ignore /*allow_tf32*/) {
+  return Convolution(b, x, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
+}
+LOWER("_convolution", ConvolutionWithFlags, kExact);
+
+Results ConvolutionGradients(Builder& b, Value grad, Value x, Value weight, Ints stride, Ints padding, Ints dilation,
+                             bool transposed, Ints output_padding, int64_t groups, Ints mask) {
+  int64_t n = x.rank() - 2;
+  Geometry g = MakeGeometry(n, stride, padding, dilation, output_padding, groups);
+  Results out(3);
+  if (mask[0]) {
+    if (transposed) {
+      out[0] = Forward(b, grad, weight, g);
+    } else {
+      // What the strides left over at the end of x.
+      for (int64_t d = 0; d < n; ++d) {
+        int64_t reached = (grad.dim(d + 2) - 1) * g.stride[d] - 2 * g.padding[d] +
+                          g.dilation[d] * (weight.dim(d + 2) - 1) + 1;
+        g.output_padding[d] = x.dim(d + 2) - reached;
+      }
+      out[0] = Transposed(b, grad, weight, g);
+    }
+  }
+  if (mask[1]) {
+    out[1] = transposed ? WeightGradient(b, x, grad, weight.dims(), g) : WeightGradient(b, grad, x, weight.dims(), g);
+  }
+  if (mask[2]) {
+    Ints dims = {0};
+    for (int64_t d = 0; d < n; ++d) dims.push_back(d + 2);
+    out[2] = b.Sum(IsHalf(grad.dtype()) ? b.Cast(grad, DType::kF32) : grad, dims, false);
+  }
+  return out;
+}
+LOWER("convolution_backward_overrideable", ConvolutionGradients, kExact);
+
+Results ConvolutionBackward(Builder& b, Value grad, Value x, Value weight, std::optional<Ints> /*bias_sizes*/,
+                            Ints stride, Ints padding, Ints dilation, bool transposed, Ints output_padding,
+                            int64_t groups, Ints mask) {
+  return ConvolutionGradients(b, grad, x, weight, stride, padding, dilation, transposed, output_padding, groups, mask);
+}
+LOWER("convolution_backward", ConvolutionBackward, kExact);
+
+// y[t, n, o] = sum over k, i of x[t + k - pad, n, i] * weight[k, i, o] + bias[o]
+Value ConvTbc(Builder& b, Value x, Value weight, Value bias, int64_t pad) {
+  hlo::ConvDims conv;
+  conv.padding_low = conv.padding_high = {pad};
+  conv.lhs_layout = conv.out_layout = {1, 2, 0};
+  conv.rhs_layout = {2, 1, 0};
+  return b.Convolution(x, weight, conv) + bias;
+}
+LOWER("conv_tbc", ConvTbc, kExact);
+
+}  // namespace
+}  // namespace tpu::lowering

@@ -1,0 +1,113 @@
+// Products of matrices and vectors. Halfs stay halfs: their products accumulate in float32.
+#include <algorithm>
+
+#include "lowering/lowering.h"
+
+namespace tpu::lowering {
+namespace {
+
+// The element type in which beta * self + alpha * product is added up.
+DType Accumulator(DType t) { return IsHalf(t) ? DType::kF32 : t; }
+
+// beta * self + alpha * product; beta == 0 ignores self, NaN included (as BLAS does).
+Value AddScaled(Builder& b, Value self, Value product, Value beta, Value alpha) {
+  DType dtype = product.dtype();
+  if (IsBool(dtype)) return b.Or(b.And(self, b.Cast(beta, dtype)), b.And(product, b.Cast(alpha, dtype)));
+  beta = b.Cast(beta, dtype);
+  Value scaled = beta * b.Cast(self, dtype);
+  return b.Select(b.Eq(beta, 0.0), b.ZerosLike(scaled), scaled) + b.Cast(alpha, dtype) * product;
+}
+
+Value Mm(Builder& b, Value x, Value y) { return b.MatMul(x, y); }
+LOWER("mm", Mm, kExact);
+LOWER("bmm", Mm, kExact);
+LOWER("mv", [](Builder& b, Value x, Value v) { return b.DotGeneral(x, v, {}, {}, Ints{1}, Ints{0}); }, kExact);
+LOWER("dot", [](Builder& b, Value x, Value y) { return b.DotGeneral(x, y, {}, {}, Ints{0}, Ints{0}); }, kExact);
+LOWER("vdot", [](Builder& b, Value x, Value y) { return b.DotGeneral(b.Conj(x), y, {}, {}, Ints{0}, Ints{0}); }, kExact);
+
+Value MmTyped(Builder& b, Value x, Value y, DType out) { return b.MatMul(x, y, out); }
+LOWER("mm.dtype", MmTyped, kExact);
+LOWER("bmm.dtype", MmTyped, kExact);
+
+Value Addmm(Builder& b, Value self, Value x, Value y, Value beta, Value alpha) {
+  return AddScaled(b, self, b.MatMul(x, y, Accumulator(x.dtype())), beta, alpha);
+}
+LOWER("addmm", Addmm, kExact);
+LOWER("baddbmm", Addmm, kExact);
+
+Value AddmmTyped(Builder& b, Value self, Value x, Value y, DType /*out*/, Value beta, Value alpha) {
+  return Addmm(b, self, x, y, beta, alpha);
+}
+LOWER("addmm.dtype", AddmmTyped, kExact);
+LOWER("baddbmm.dtype", AddmmTyped, kExact);
+
+Value Addmv(Builder& b, Value self, Value x, Value v, Value beta, Value alpha) {
+  return AddScaled(b, self, b.DotGeneral(x, v, {}, {}, Ints{1}, Ints{0}, Accumulator(x.dtype())), beta, alpha);
+}
+LOWER("addmv", Addmv, kExact);
+
+// The batch is one more contracted dimension.
+Value Addbmm(Builder& b, Value self, Value x, Value y, Value beta, Value alpha) {
+  return AddScaled(b, self, b.DotGeneral(x, y, {}, {}, Ints{0, 2}, Ints{0, 1}, Accumulator(x.dtype())), beta, alpha);
+}
+LOWER("addbmm", Addbmm, kExact);
+
+Value Addr(Builder& b, Value self, Value u, Value v, Value beta, Value alpha) {
+  DType dtype = b.Expected().dtype;
+  if (IsHalf(dtype)) dtype = DType::kF32;
+  return AddScaled(b, self, b.Cast(b.Unsqueeze(u, 1), dtype) * b.Cast(b.Unsqueeze(v, 0), dtype), beta, alpha);
+}
+LOWER("addr", Addr);
+
+// gelu is the tanh approximation here, as on CUDA.
+Value AddmmActivation(Builder& b, Value self, Value x, Value y, Value beta, Value alpha, bool use_gelu) {
+  Value z = Addmm(b, self, x, y, beta, alpha);
+  if (!use_gelu) return b.Max(z, 0.0);
+  constexpr double kSqrt2OverPi = 0.79788456080286535588;
+  return 0.5 * z * (1.0 + b.Tanh(kSqrt2OverPi * (z + 0.044715 * z * z * z)));
+}
+LOWER("_addmm_activation", AddmmActivation, kExact);
+
+Value LinearForward(Builder& b, Value x, Value weight, std::optional<Value> bias) {
+  DType dtype = Accumulator(x.dtype());
+  Value y = b.DotGeneral(x, weight, {}, {}, Ints{x.rank() - 1}, Ints{weight.rank() - 1}, bias ? dtype : x.dtype());
+  return bias ? y + b.Cast(*bias, dtype) : y;
+}
+LOWER("linear", LinearForward, kExact);
+
+Results LinearBackward(Builder& b, Value x, Value grad, Value weight, Ints mask) {
+  Ints leading;
+  for (int64_t i = 0; i < x.rank() - 1; ++i) leading.push_back(i);
+  Results out(3);
+  if (mask[0]) out[0] = b.DotGeneral(grad, weight, {}, {}, Ints{grad.rank() - 1}, Ints{0});
+  if (mask[1]) out[1] = b.DotGeneral(grad, x, {}, {}, leading, leading);
+  if (mask[2]) {
+    Value g = b.Cast(grad, Accumulator(grad.dtype()));
+    out[2] = leading.empty() ? g : b.Sum(g, leading, false);
+  }
+  return out;
+}
+LOWER("linear_backward", LinearBackward, kExact);
+
+// sum over `sumdim` of the product of three tensors, each given size-1 dimensions at expandN.
+Value Trilinear(Builder& b, Value x, Value y, Value z, Ints expand_x, Ints expand_y, Ints expand_z, Ints sumdim,
+                int64_t /*unroll_dim*/) {
+  auto expand = [&](Value v, Ints& at) {
+    std::sort(at.begin(), at.end());
+    for (int64_t d : at) v = b.Unsqueeze(v, d);
+    return v;
+  };
+  x = expand(x, expand_x), y = expand(y, expand_y), z = expand(z, expand_z);
+  Ints dims = hlo::BroadcastDims(hlo::BroadcastDims(x.dims(), y.dims()), z.dims());
+  Ints kept;
+  for (int64_t d = 0; d < static_cast<int64_t>(dims.size()); ++d) {
+    bool summed = std::find(sumdim.begin(), sumdim.end(), d) != sumdim.end();
+    if (!summed) kept.push_back(dims[d]);
+  }
+  Value product = b.BroadcastTo(x * y * z, dims);
+  return sumdim.empty() ? product : b.Reshape(b.Sum(product, sumdim, false), kept);
+}
+LOWER("_trilinear", Trilinear);
+
+}  // namespace
+}  // namespace tpu::lowering
