@@ -11,11 +11,13 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/dtype.h"
@@ -43,6 +45,7 @@ struct BuildError : std::runtime_error {
 };
 
 class Builder;
+class Text;
 
 class Value {
  public:
@@ -77,6 +80,9 @@ Value operator+(double a, Value b);
 Value operator-(double a, Value b);
 Value operator*(double a, Value b);
 Value operator/(double a, Value b);
+
+// Of float32 and complex64 products on devices that have faster ones; kHighest is PyTorch's default.
+enum class Precision { kDefault, kHigh, kHighest };
 
 enum class Compare { kEq, kNe, kLt, kLe, kGt, kGe };
 
@@ -117,6 +123,8 @@ class Builder {
 
   // --- module
   Value Parameter(Type type);
+  // Takes the last parameter, which nothing uses, out again.
+  void DropParameter(Value parameter);
   // Parameter `parameter` may give its memory to result `result` (tf.aliasing_output).
   void Donate(int parameter, int result);
   // The module's text. Instructions that no result needs are left out; parameters all stay.
@@ -124,6 +132,9 @@ class Builder {
   const Type& TypeOf(int32_t id) const;
   // Locations of the instructions that follow, for compiler messages and profiles ("aten.add at train.py:12"); "" is none.
   void SetLocation(std::string location);
+
+  // For the products that follow.
+  void SetPrecision(Precision precision) { precision_ = precision; }
 
   // What PyTorch's meta kernel says of result i of the op being lowered; set by the harness.
   void SetExpected(std::vector<Type> types) { expected_ = std::move(types); }
@@ -148,6 +159,7 @@ class Builder {
   Value ConstLike(double value, Value like) { return Const(value, like.dtype()); }  // scalar, broadcasts
   Value ConstInts(std::span<const int64_t> values, DType dtype = DType::kI64);  // 1-D
   Value ConstDoubles(std::span<const double> values, DType dtype);             // 1-D
+  Value ConstBytes(const Type& type, std::string_view bytes);  // row-major host bytes, as numpy's tobytes()
   Value Full(std::span<const int64_t> dims, double value, DType dtype);
   Value Full(std::span<const int64_t> dims, Value scalar);
   Value Zeros(const Type& type) { return Full(type.dims, 0.0, type.dtype); }
@@ -318,22 +330,66 @@ class Builder {
   Value OptimizationBarrier(Value x);
 
  private:
+  friend class Text;
   struct Instruction {
-    std::string text;            // "stablehlo.add %3, %4 : tensor<2xf32>", without results
-    std::vector<int32_t> uses;   // ids that the text (regions included) names
-    std::vector<int32_t> results;
+    std::string text;           // with markers in place of names (builder_text.h)
+    std::vector<int32_t> uses;  // ids that the text, regions included, takes from outside
+    int32_t first_result = 0, result_count = 0;
+    bool has_effect = false;
     std::string location;
   };
-  std::vector<Type> types_;
-  std::deque<Instruction> instructions_;
+  struct ValueInfo {
+    Type type;
+    int32_t scope = 0;
+    bool is_constant = false;
+  };
+  // The module's body or an open region.
+  struct Scope {
+    int32_t serial = 0;
+    int32_t first_id = 0;     // values from here on were made inside
+    bool may_capture = true;  // XLA takes outer values (not constants) in the regions of while and if only
+    std::string op;
+    std::deque<Instruction> instructions;
+    std::unordered_map<std::string, int32_t> constants;
+  };
+  using RegionBody = std::function<std::vector<Value>(std::span<const Value>)>;
+
+  int32_t NewValue(Type type, bool is_constant = false);
+  void CheckUsable(std::string_view op, int32_t id) const;
+  Value Emit(Text&& text, Type result);
+  std::vector<Value> Emit(Text&& text, std::span<const Type> results, bool has_effect = false);
+  // Appends "{ ^bb0(arguments): ... }"; the body's results must have the types `expected`, if given.
+  void AppendRegion(Text& text, std::string_view op, std::span<const Type> arguments,
+                    std::optional<std::span<const Type>> expected, bool may_capture, const RegionBody& body);
+  std::vector<const Instruction*> Live(const Scope& scope, std::span<const Value> results) const;
+  static void AppendInstruction(std::string& out, const Instruction& instruction, int indent);
+  Value Literal(std::string elements, Type type);
+
+  Value Unary(std::string_view op, Value x);
+  Value FloatUnary(std::string_view op, Value x, bool allow_complex = true);
+  Value Rounding(std::string_view op, Value x);
+  Value Same(std::string_view op, Value a, Value b);
+  Value Binary(std::string_view op, Value a, Value b);
+  std::pair<Value, Value> Unify(std::string_view op, Value a, Value b);
+  Value Bitwise(std::string_view op, Value a, Value b);
+  Value Shift(std::string_view op, Value a, Value b);
+  Value SimpleReduce(std::string_view op, Value x, Value init, std::span<const int64_t> dims, bool keep_dims);
+  std::pair<Value, Value> ArgReduce(Value x, int64_t dim, bool largest);
+  Value Extreme(DType dtype, bool lowest);
+  std::string PrecisionAttribute(std::string_view before, std::string_view element_before, std::string_view element_after,
+                                 DType operands) const;
+
+  std::deque<ValueInfo> values_;  // a deque: references to types stay valid
+  std::vector<std::unique_ptr<Scope>> scopes_;
+  int32_t next_scope_ = 0;
   std::vector<int32_t> parameters_;
   std::map<int, int> donations_;
   std::vector<Type> expected_;
   std::string location_;
+  Precision precision_ = Precision::kHighest;
   bool checks_enabled_ = false;
   std::string checked_op_;
   std::vector<IndexCheck> checks_;
-  // The implementer may add private members and helpers.
 };
 
 }  // namespace tpu::hlo
