@@ -189,7 +189,14 @@ Value Builder::Reciprocal(Value x) { return Div(ConstLike(1.0, x), x); }
 Value Builder::Chlo(std::string_view op, std::initializer_list<Value> operands) {
   std::string name = "chlo.";
   name += op;
-  if (operands.size() == 1) return FloatUnary(name, *operands.begin());
+  if (operands.size() == 1) {
+    Value x = *operands.begin();
+    if (!IsFloat(x.dtype()) && !IsComplex(x.dtype())) Fail(name, "a float or complex operand", ToString(x.type()));
+    Type type = x.type();
+    Text text(*this, name);
+    text << ' ' << x << " : " << type << " -> " << type;
+    return Emit(std::move(text), std::move(type));
+  }
   if (operands.size() != 2) Fail(name, "one or two operands", std::to_string(operands.size()));
   auto [a, b] = Unify(name, operands.begin()[0], operands.begin()[1]);
   if (!IsFloat(a.dtype())) Fail(name, "float operands", ToString(a.type()));
