@@ -2,8 +2,8 @@
 //
 // Ownership: move-only, owns its PJRT_Buffer and keeps its Client alive. An empty buffer (default-constructed or
 // moved-from) may only be destroyed, assigned to, or asked IsDeleted().
-// Lifetime of the memory: it is freed when the last computation that reads it is done, so a buffer may be destroyed while
-// in use. A donated buffer stays a valid object that IsDeleted(); destroying it is still the caller's.
+// Lifetime of the memory: it is freed when the last computation that reads it is done, so a buffer may be destroyed
+// while in use. A donated buffer stays a valid object that IsDeleted(); destroying it is still the caller's.
 // Threads: const methods may be called from any thread; Delete() and moves need exclusive access.
 #pragma once
 

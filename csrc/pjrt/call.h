@@ -1,5 +1,5 @@
-// The one way into the PJRT C API: TPU_PJRT_CALL fills struct_size, checks that the plugin has the entry, frees the error
-// and turns it into a Status "<API>: <CODE>: <the plugin's words>". For files of this folder only.
+// The one way into the PJRT C API: TPU_PJRT_CALL fills struct_size, checks that the plugin has the entry, frees the
+// error and turns it into a Status "<API>: <CODE>: <the plugin's words>". For files of this folder only.
 // Threads: as the API entry itself.
 #pragma once
 

@@ -1,7 +1,7 @@
 // A running PJRT client: devices that can hold buffers and run programs.
 //
-// Ownership: held by shared_ptr; every Buffer and LoadedExecutable of the client keeps it alive. It must not be destroyed
-// from a callback of the plugin (Event::OnReady, FromHost's done), since its destructor joins the plugin's threads.
+// Ownership: held by shared_ptr; every Buffer and LoadedExecutable of the client keeps it alive. It must not be
+// destroyed from a callback of the plugin (Event::OnReady, FromHost's done), since its destructor joins the plugin's threads.
 // Threads: every method may be called from any thread.
 #pragma once
 

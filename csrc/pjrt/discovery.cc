@@ -64,7 +64,7 @@ bool HasGoogleAccelerator(const std::string& pci) {
 Result<PluginChoice> ChooseCpu(const std::string& path, const std::string& reason) {
   if (!Exists(path)) {
     return Status(Code::kNotFound, "TORCHTPU_PJRT=cpu: expected the CPU plugin, found " +
-                                       (path.empty() ? std::string("none installed") : "no file " + path) +
+                                       (path.empty() ? "none installed" : "no file " + path) +
                                        ". Run `pip install xla-cpu-pjrt`.");
   }
   return PluginChoice{PluginKind::kCpu, path, reason};
@@ -73,7 +73,7 @@ Result<PluginChoice> ChooseCpu(const std::string& path, const std::string& reaso
 Result<PluginChoice> ChooseTpu(const std::string& libtpu_path, const std::string& device) {
   if (!Exists(libtpu_path)) {
     return Status(Code::kNotFound, "TORCHTPU_PJRT: expected libtpu for the TPU at " + device + ", found " +
-                                       (libtpu_path.empty() ? std::string("none installed") : "no file " + libtpu_path) +
+                                       (libtpu_path.empty() ? "none installed" : "no file " + libtpu_path) +
                                        ". Run `pip install libtpu`, or set TORCHTPU_PJRT=cpu.");
   }
   return PluginChoice{PluginKind::kTpu, libtpu_path, "found " + device};

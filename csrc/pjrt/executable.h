@@ -1,7 +1,7 @@
 // Compiled programs: Executable can be looked at and serialised, LoadedExecutable can run.
 //
-// Ownership: both are neither copied nor moved; hold them by unique_ptr or shared_ptr. A LoadedExecutable keeps its Client
-// alive and owns its Executable.
+// Ownership: both are neither copied nor moved; hold them by unique_ptr or shared_ptr. A LoadedExecutable keeps its
+// Client alive and owns its Executable.
 // Threads: every method may be called from any thread, Execute included.
 #pragma once
 
@@ -97,9 +97,11 @@ class LoadedExecutable {
   const Client& client() const { return *client_; }
 
   // Runs the one-device program. May return before the work is done: outputs carry its completion and its error.
-  //  `args`           one buffer per parameter, none deleted, all on the device that the program runs on. Parameters that
-  //                   the program was compiled to donate are consumed: IsDeleted() afterwards.
-  //  `device`         where a portable program runs; null for the device fixed at compilation.
+  //  `args`           one buffer per parameter, none deleted, all on the device that the program runs on. Count and bytes
+  //                   are checked; dims and type are the caller's to get right (CPU reads i32[4] as f32[2,2] silently).
+  //                   Parameters that the program was compiled to donate are consumed: IsDeleted() afterwards. A buffer
+  //                   passed twice may not be donated.
+  //  `device`         where a portable program runs (it needs one); null for the device fixed at compilation.
   //  `non_donatable`  indices of args to spare although the program would donate them (they are copied).
   //  `done`           if not null, receives an event that completes with the execution.
   // On an error nothing is returned; a donated argument may be gone all the same.

@@ -6,8 +6,8 @@
 
 namespace tpu::pjrt {
 
-// One line per instruction: "ROOT %add.1 = f32[2,3]{1,0} add(%a, %b)", with the attributes that help reading. Bytes that
-// are no module give an empty module, never an error.
+// One line per instruction: "ROOT %add.1 = f32[2,3]{1,0} add(%a, %b)", with the attributes that help reading. Bytes
+// that are no module give an empty module, never an error.
 std::string HloText(std::string_view hlo_module_proto);
 
 // The module within an xla.HloModuleProtoWithConfig; a view into it.

@@ -62,7 +62,8 @@ Result<std::shared_ptr<Plugin>> Plugin::Open(const std::string& path, const std:
   }
   const PJRT_Api* api = get_api();
   if (api == nullptr) {
-    return Status(Code::kInvalidArgument, "Plugin " + path + ": expected an API table, found that GetPjrtApi gave none.");
+    return Status(Code::kInvalidArgument,
+                  "Plugin " + path + ": expected an API table, found that GetPjrtApi gave none. Reinstall the plugin.");
   }
   TPU_RETURN_IF_ERROR(CheckVersion(path, api));
 

@@ -23,7 +23,7 @@ namespace tpu::pjrt {
 class Topology {
  public:
   // libtpu: names such as "v5e:2x2" or "tpu7x:2x2x1". On a machine without TPUs the plugin must have been loaded with
-  // TPU_SKIP_MDS_QUERY=1 in the environment, otherwise this call waits for a metadata server; see PrepareTpuEnvironment.
+  // TPU_SKIP_MDS_QUERY=1 in the environment, or this call waits for a metadata server; see PrepareTpuEnvironment.
   static Result<std::shared_ptr<Topology>> Create(std::shared_ptr<Plugin> plugin, const std::string& name,
                                                   const Options& options = {});
   Topology(const Topology&) = delete;

@@ -1,63 +1,27 @@
-// csrc/pjrt on the real CPU plugin (TORCHTPU_CPU_PLUGIN) and on a mock that fails on demand (TORCHTPU_MOCK_PLUGIN).
-// Every test ends with no live object.
-#include <dlfcn.h>
+// csrc/pjrt on the real CPU plugin (TORCHTPU_CPU_PLUGIN). Every test ends with no live object.
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <future>
 #include <numeric>
 #include <thread>
 
 #include "pjrt/call.h"
 #include "pjrt/client.h"
-#include "pjrt/discovery.h"
+#include "pjrt_counted.h"
 
 namespace tpu::pjrt {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::Test;
 
 constexpr auto kDuringCall = HostSemantics::kDuringCall;
-
-std::string Env(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
 
 std::string Add(const std::string& type, const std::string& first_attribute = "") {
   return "module @add { func.func @main(%a: " + type + " " + first_attribute + ", %b: " + type + ") -> " + type +
          " { %0 = stablehlo.add %a, %b : " + type + "\n return %0 : " + type + " } }";
 }
-
-template <typename T>
-T Get(Result<T> result) {
-  if (!result.ok()) {
-    ADD_FAILURE() << result.status().message();
-    std::exit(1);
-  }
-  return std::move(result).value();
-}
-
-#define EXPECT_FAILS(result, expected_code, words)                                      \
-  do {                                                                                  \
-    const Status s_ = (result).status();                                                \
-    EXPECT_EQ(static_cast<int>(s_.code()), static_cast<int>(expected_code));            \
-    EXPECT_NE(s_.message().find(words), std::string::npos) << s_.message();             \
-  } while (0)
-
-class Counted : public Test {
- protected:
-  void TearDown() override {
-    EXPECT_EQ(Buffer::LiveCount(), 0);
-    EXPECT_EQ(Event::LiveCount(), 0);
-    EXPECT_EQ(LoadedExecutable::LiveCount(), 0);
-    EXPECT_EQ(Client::LiveCount(), 0);
-  }
-};
 
 class Cpu : public Counted {
  protected:
@@ -226,7 +190,8 @@ TEST_F(Cpu, WrongArgumentsAreErrors) {
   Buffer two = Floats({1, 2}, {2});
   Buffer three = Floats({1, 2, 3}, {3});
   const Buffer* few[] = {&two};
-  EXPECT_FAILS(exe->Execute(few, &device()), Code::kInvalidArgument, "PJRT_LoadedExecutable_Execute: INVALID_ARGUMENT: ");
+  EXPECT_FAILS(exe->Execute(few, &device()), Code::kInvalidArgument,
+               "PJRT_LoadedExecutable_Execute: INVALID_ARGUMENT: ");
   const Buffer* large[] = {&two, &three};
   EXPECT_FAILS(exe->Execute(large, &device()), Code::kInvalidArgument, "incompatible size");
 }
@@ -384,55 +349,6 @@ TEST(CompileOptionsTest, EachFieldChangesTheBytes) {
   all[5].use_spmd = true;
   all[6].device_assignment = {1};
   for (const auto& options : all) EXPECT_NE(base, Serialize(options));
-}
-
-// A copy of the mock in the given mode: plugins are told apart by file.
-class Mock : public Counted {
- protected:
-  void SetUp() override {
-    source = Env("TORCHTPU_MOCK_PLUGIN");
-    if (source.empty()) GTEST_SKIP() << "TORCHTPU_MOCK_PLUGIN is not set";
-  }
-  Result<std::shared_ptr<Plugin>> Load(const std::string& mode) {
-    path = testing::TempDir() + "/mock_" + mode + ".so";
-    fs::copy_file(source, path, fs::copy_options::overwrite_existing);
-    setenv("PJRT_MOCK", mode.c_str(), 1);
-    return Plugin::Load(path);
-  }
-  int LiveErrors() {
-    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
-    return reinterpret_cast<int (*)()>(dlsym(library, "MockLiveErrors"))();
-  }
-  std::string source, path;
-};
-
-TEST_F(Mock, WrongVersionsAreRefused) {
-  auto major = Load("major");
-  EXPECT_FAILS(major, Code::kInvalidArgument, "found 1.81");
-  EXPECT_NE(major.status().message().find(path), std::string::npos);
-  EXPECT_FAILS(Load("small"), Code::kInvalidArgument, "found 0.1 with ");
-  EXPECT_FAILS(Load("null"), Code::kInvalidArgument, "GetPjrtApi gave none");
-}
-
-TEST_F(Mock, PluginErrorsKeepTheirWordsAndCode) {
-  EXPECT_FAILS(Load("init"), Code::kUnavailable, "PJRT_Plugin_Initialize: UNAVAILABLE: mock will not start");
-  EXPECT_EQ(LiveErrors(), 0);
-  EXPECT_FAILS(Client::Create(Get(Load("create"))), Code::kResourceExhausted,
-               "PJRT_Client_Create: RESOURCE_EXHAUSTED: mock has no memory");
-  EXPECT_EQ(LiveErrors(), 0);
-}
-
-TEST_F(Mock, MissingEntriesAreUnimplemented) {
-  auto plugin = Get(Load("bare"));
-  EXPECT_FALSE(plugin->Has(&PJRT_Api::PJRT_Compile));
-  EXPECT_FAILS(Client::Create(plugin), Code::kUnimplemented, "PJRT_Client_PlatformName: expected a plugin with this entry");
-}
-
-TEST(PluginTest, BadPathsAreErrors) {
-  EXPECT_FAILS(Plugin::Load("/no/such/plugin.so"), Code::kNotFound, "/no/such/plugin.so");
-  std::string text = testing::TempDir() + "/not_a_library.so";
-  std::ofstream(text) << "hello";
-  EXPECT_FAILS(Plugin::Load(text), Code::kInvalidArgument, "expected a shared library");
 }
 
 }  // namespace

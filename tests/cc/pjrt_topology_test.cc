@@ -10,7 +10,8 @@ namespace tpu::pjrt {
 namespace {
 
 constexpr const char* kAdd = R"(module @add {
-  func.func @main(%a: tensor<128x128xf32> {tf.aliasing_output = 0 : i32}, %b: tensor<128x128xf32>) -> tensor<128x128xf32> {
+  func.func @main(%a: tensor<128x128xf32> {tf.aliasing_output = 0 : i32}, %b: tensor<128x128xf32>)
+      -> tensor<128x128xf32> {
     %0 = stablehlo.add %a, %b : tensor<128x128xf32>
     return %0 : tensor<128x128xf32>
   } })";
