@@ -1,8 +1,9 @@
 // A strided view over a flat, dense, row-major array, read and written with StableHLO.
 //
-// Pure integer arithmetic: View says where the elements are, ReadView and WriteView emit slice, reshape, transpose and
-// broadcast (or update-slice) for every geometry that such operations can express, and a gather (scatter) for the rest:
-// overlapping windows, strides that do not divide one another. Strides are never negative (PyTorch has none).
+// Pure integer arithmetic: View says where the elements are, ReadView and WriteView emit slice, pad, reshape, transpose
+// and broadcast (or update-slice) for every geometry whose rows do not overlap. Rows that do are read as slices side by
+// side while those are few, and otherwise gathered; they are written by scatter. Strides are never negative (PyTorch has
+// none). The plans are made in view_plan.h.
 #pragma once
 
 #include <span>
@@ -32,7 +33,8 @@ Value ReadView(Builder& b, Value base, const View& view, DType dtype);
 
 // `base` with the view's elements replaced by `update` (of view.sizes, already of the view's element type).
 // The result has the element type of `update` and dims `result_dims` (numel = bytes of the storage / item size), zero
-// padded where base was shorter. Without a base, untouched elements are zero.
+// padded where base was shorter. Without a base, untouched elements are zero. Of elements that `update` gives several
+// values any one is written. Throws BuildError if the view ends past result_dims.
 Value WriteView(Builder& b, std::optional<Value> base, const View& view, Value update, std::span<const int64_t> result_dims);
 
 }  // namespace tpu::hlo
