@@ -19,5 +19,7 @@ std::pair<uint64_t, uint64_t> NextState(const std::optional<at::Generator>& gene
 // The device's default generator, alive as long as the process; -1 is the current device. Opens no client.
 const at::Generator& DefaultGenerator(c10::DeviceIndex device);
 at::Generator CreateGenerator(c10::DeviceIndex device);
+// Seeds every device's default generator, those that do not exist yet included.
+void SeedDefaultGenerators(uint64_t seed);
 
 }  // namespace tpu::aten
