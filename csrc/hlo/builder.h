@@ -217,7 +217,9 @@ class Builder {
   Value Div(Value a, Value b);  // integers: truncates; division by zero is left to XLA
   Value Rem(Value a, Value b);  // sign of the dividend (C fmod)
   Value Pow(Value a, Value b);
-  Value Max(Value a, Value b);  // NaN wins
+  // NaN wins. The CPU plugin keeps that promise only with the compile option xla_cpu_enable_fast_min_max=false: by default
+  // it loses a NaN in the second operand, and so in every maximum, minimum and clamp, reductions included.
+  Value Max(Value a, Value b);
   Value Min(Value a, Value b);
   Value Atan2(Value a, Value b);
   Value And(Value a, Value b);

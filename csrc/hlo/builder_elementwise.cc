@@ -186,7 +186,22 @@ Value Builder::IsInf(Value x) {
 Value Builder::Square(Value x) { return Mul(x, x); }
 Value Builder::Reciprocal(Value x) { return Div(ConstLike(1.0, x), x); }
 
+namespace {
+
+// XLA's own forms take exp(x + log(1/2)), whose error grows with x. Here h = exp(|x|/2), so that h*h/2 overflows only where
+// the result does; near zero chlo's sinh, from expm1, is exact.
+Value Hyperbolic(Builder& b, Value x, Value near_zero) {
+  Value h = b.Exp(b.Abs(x) * 0.5);
+  Value grown = h * 0.5 * h, shrunk = 0.5 / h / h;
+  if (!near_zero.valid()) return grown + shrunk;
+  Value far = grown - shrunk;
+  return b.Select(b.Lt(b.Abs(x), 1.0), near_zero, b.Select(b.Lt(x, 0.0), -far, far));
+}
+
+}  // namespace
+
 Value Builder::Chlo(std::string_view op, std::initializer_list<Value> operands) {
+  if (op == "cosh" && operands.size() == 1 && IsFloat(operands.begin()->dtype())) return Hyperbolic(*this, *operands.begin(), {});
   std::string name = "chlo.";
   name += op;
   if (operands.size() == 1) {
@@ -195,7 +210,8 @@ Value Builder::Chlo(std::string_view op, std::initializer_list<Value> operands) 
     Type type = x.type();
     Text text(*this, name);
     text << ' ' << x << " : " << type << " -> " << type;
-    return Emit(std::move(text), std::move(type));
+    Value result = Emit(std::move(text), std::move(type));
+    return op == "sinh" && IsFloat(x.dtype()) ? Hyperbolic(*this, x, result) : result;
   }
   if (operands.size() != 2) Fail(name, "one or two operands", std::to_string(operands.size()));
   auto [a, b] = Unify(name, operands.begin()[0], operands.begin()[1]);
