@@ -23,8 +23,9 @@ class Allocator final : public c10::DeviceAllocator {
   // raw_deleter keeps its default, null: a slot's address is not its context.
 
   void copy_data(void*, const void*, size_t) const override {
-    TORCH_CHECK_NOT_IMPLEMENTED(false, "tpu: expected a copy between tensors, found one between raw pointers. The memory "
-                                       "of a tpu has no addresses.");
+    TORCH_CHECK_NOT_IMPLEMENTED(false,
+                                "tpu: expected a copy between tensors, found one between raw pointers. The memory "
+                                "of a tpu has no addresses.");
   }
 
   bool initialized() override { return runtime::Platform::Opened() != nullptr; }
@@ -48,7 +49,9 @@ class Allocator final : public c10::DeviceAllocator {
   }
   void resetAccumulatedStats(c10::DeviceIndex index) override { DeviceAt(index).ResetAccumulated(); }
   void resetPeakStats(c10::DeviceIndex index) override { DeviceAt(index).ResetPeak(); }
-  std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex index) override { return FreeAndTotalMemory(DeviceAt(index)); }
+  std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex index) override {
+    return FreeAndTotalMemory(DeviceAt(index));
+  }
 };
 
 Allocator allocator;

@@ -16,12 +16,14 @@ namespace tpu::aten {
 int64_t OutOfMemoryCount();
 
 inline void RaiseIfError(const Status& status) {
-  if (!status.ok()) [[unlikely]] Raise(status);
+  if (!status.ok()) [[unlikely]]
+    Raise(status);
 }
 
 template <typename T>
 T ValueOrRaise(Result<T> result) {
-  if (!result.ok()) [[unlikely]] Raise(result.status());
+  if (!result.ok()) [[unlikely]]
+    Raise(result.status());
   return std::move(result).value();
 }
 

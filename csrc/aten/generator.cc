@@ -24,7 +24,8 @@ struct PhiloxState {
 class Generator final : public c10::GeneratorImpl {
  public:
   explicit Generator(c10::DeviceIndex device, std::shared_ptr<PhiloxState> state = std::make_shared<PhiloxState>())
-      : GeneratorImpl(c10::Device(c10::DeviceType::PrivateUse1, device), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
+      : GeneratorImpl(c10::Device(c10::DeviceType::PrivateUse1, device),
+                      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
         state_(std::move(state)) {}
   static c10::DeviceType device_type() { return c10::DeviceType::PrivateUse1; }
 
@@ -41,15 +42,16 @@ class Generator final : public c10::GeneratorImpl {
     return state_->seed;
   }
   void set_offset(uint64_t offset) override {
-    TORCH_CHECK(offset % kBlockWords == 0, "generator offset: expected a multiple of ", kBlockWords, ", found ", offset);
+    TORCH_CHECK(offset % kBlockWords == 0, "generator offset: expected a multiple of ", kBlockWords, ", found ",
+                offset);
     state_->offset = offset;
   }
   uint64_t get_offset() const override { return state_->offset; }
 
   // 16 bytes on the CPU: seed, then offset. DTensor reads them so.
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
-    at::Tensor bytes = at::detail::empty_cpu({sizeof(PhiloxState)}, at::kByte, std::nullopt, std::nullopt, std::nullopt,
-                                             std::nullopt);
+    at::Tensor bytes =
+        at::detail::empty_cpu({sizeof(PhiloxState)}, at::kByte, std::nullopt, std::nullopt, std::nullopt, std::nullopt);
     std::memcpy(bytes.mutable_data_ptr(), state_.get(), sizeof(PhiloxState));
     return bytes.getIntrusivePtr();
   }
@@ -73,7 +75,9 @@ class Generator final : public c10::GeneratorImpl {
   }
 
  private:
-  Generator* clone_impl() const override { return new Generator(device().index(), std::make_shared<PhiloxState>(*state_)); }
+  Generator* clone_impl() const override {
+    return new Generator(device().index(), std::make_shared<PhiloxState>(*state_));
+  }
 
   std::shared_ptr<PhiloxState> state_;
 };
@@ -121,7 +125,8 @@ void SeedDefaultGenerators(uint64_t seed) {
   }
 }
 
-std::pair<uint64_t, uint64_t> NextState(const std::optional<at::Generator>& generator, c10::DeviceIndex device, int64_t words) {
+std::pair<uint64_t, uint64_t> NextState(const std::optional<at::Generator>& generator, c10::DeviceIndex device,
+                                        int64_t words) {
   Generator* g = at::get_generator_or_default<Generator>(generator, DefaultGenerator(device));
   std::lock_guard lock(g->mutex_);
   const PhiloxState taken = g->Take(words);

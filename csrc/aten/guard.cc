@@ -29,7 +29,8 @@ runtime::Device* OpenedDevice(c10::DeviceIndex index) {
 }
 
 runtime::StreamId CheckedStream(const c10::Stream& stream) {
-  TORCH_CHECK(stream.device_type() == c10::DeviceType::PrivateUse1, "expected a tpu stream, found one of ", stream.device());
+  TORCH_CHECK(stream.device_type() == c10::DeviceType::PrivateUse1, "expected a tpu stream, found one of ",
+              stream.device());
   TORCH_CHECK(runtime::IsStream(stream.id()), "tpu stream: expected an id below ", runtime::kStreamCount, ", found ",
               stream.id(), ". Streams come from torch.tpu.Stream().");
   CheckedIndex(stream.device_index());
@@ -47,11 +48,26 @@ c10::DeviceCapability Capability() {
   c10::DeviceCapability capability;
   auto& bits = capability.capability_data.capability_bits;
   bits = 0;
-  for (auto index : {c10::kIndex_Byte, c10::kIndex_Char, c10::kIndex_Short, c10::kIndex_Int, c10::kIndex_Long,
-                     c10::kIndex_UInt16, c10::kIndex_UInt32, c10::kIndex_UInt64, c10::kIndex_Half, c10::kIndex_BFloat16,
-                     c10::kIndex_Float, c10::kIndex_Double, c10::kIndex_ComplexFloat, c10::kIndex_ComplexDouble,
-                     c10::kIndex_Bool, c10::kIndex_Float8_e5m2, c10::kIndex_Float8_e4m3fn, c10::kIndex_Float8_e5m2fnuz,
-                     c10::kIndex_Float8_e4m3fnuz, c10::kIndex_Float8_e8m0fnu}) {
+  for (auto index : {c10::kIndex_Byte,
+                     c10::kIndex_Char,
+                     c10::kIndex_Short,
+                     c10::kIndex_Int,
+                     c10::kIndex_Long,
+                     c10::kIndex_UInt16,
+                     c10::kIndex_UInt32,
+                     c10::kIndex_UInt64,
+                     c10::kIndex_Half,
+                     c10::kIndex_BFloat16,
+                     c10::kIndex_Float,
+                     c10::kIndex_Double,
+                     c10::kIndex_ComplexFloat,
+                     c10::kIndex_ComplexDouble,
+                     c10::kIndex_Bool,
+                     c10::kIndex_Float8_e5m2,
+                     c10::kIndex_Float8_e4m3fn,
+                     c10::kIndex_Float8_e5m2fnuz,
+                     c10::kIndex_Float8_e4m3fnuz,
+                     c10::kIndex_Float8_e8m0fnu}) {
     bits |= uint64_t{1} << index;
   }
   return capability;
@@ -124,7 +140,7 @@ class GuardImpl final : public c10::impl::DeviceGuardImplInterface {
   void synchronizeEvent(void* event) const override {
     if (event == nullptr || !AsEvent(event)->recorded()) return;
     AsEvent(event)->Await();
-    RaiseIfError(DeviceAt(static_cast<c10::DeviceIndex>(AsEvent(event)->device_index())).TakeError());
+    RaiseIfError(DeviceAt(AsEvent(event)->device_index()).TakeError());
   }
   double elapsedTime(void* start, void* end, const c10::DeviceIndex) const override {
     TORCH_CHECK(start != nullptr && end != nullptr, "Both events must be recorded before calculating elapsed time.");
@@ -144,21 +160,21 @@ C10_REGISTER_GUARD_IMPL(PrivateUse1, GuardImpl);
 
 c10::DeviceIndex CurrentDevice() noexcept { return current_device; }
 
-c10::DeviceIndex CheckedIndex(c10::DeviceIndex index) {
+c10::DeviceIndex CheckedIndex(int64_t index) {
   if (index == -1 || index == current_device) return current_device;
   const int count = DeviceCount();
   TORCH_CHECK(index >= 0 && index < count, "invalid device ordinal: expected a tpu index below ", count, ", found ",
-              int{index}, ". With the CPU plugin, TORCHTPU_CPU_DEVICES sets the number of devices.");
-  return index;
+              index, ". With the CPU plugin, TORCHTPU_CPU_DEVICES sets the number of devices.");
+  return static_cast<c10::DeviceIndex>(index);
 }
 
-void SetCurrentDevice(c10::DeviceIndex index) { current_device = CheckedIndex(index); }
+void SetCurrentDevice(int64_t index) { current_device = CheckedIndex(index); }
 
-runtime::Device& DeviceAt(c10::DeviceIndex index) {
+runtime::Device& DeviceAt(int64_t index) {
   runtime::Platform* platform = ValueOrRaise(runtime::Platform::Get());
-  index = CheckedIndex(index);
-  TORCH_CHECK(index < platform->device_count(), "invalid device ordinal: there is no tpu device");
-  return platform->device(index);
+  const c10::DeviceIndex checked = CheckedIndex(index);
+  TORCH_CHECK(checked < platform->device_count(), "invalid device ordinal: there is no tpu device");
+  return platform->device(checked);
 }
 
 void Synchronize(runtime::Device& device) {

@@ -9,12 +9,12 @@ namespace tpu::aten {
 
 c10::DeviceIndex CurrentDevice() noexcept;
 // Raises "invalid device ordinal" for an index that there is not. Opens no client where the count is known without.
-void SetCurrentDevice(c10::DeviceIndex index);
+void SetCurrentDevice(int64_t index);
 // Resolves -1 to the current device and checks the rest as SetCurrentDevice does.
-c10::DeviceIndex CheckedIndex(c10::DeviceIndex index);
+c10::DeviceIndex CheckedIndex(int64_t index);
 
 // The runtime's device, opening the client on the first call; -1 is the current device. Raises.
-runtime::Device& DeviceAt(c10::DeviceIndex index);
+runtime::Device& DeviceAt(int64_t index);
 
 // Blocks until all work submitted to the device is done, then raises the device's pending error, if any.
 void Synchronize(runtime::Device& device);

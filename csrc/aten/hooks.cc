@@ -22,7 +22,9 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     return platform != nullptr && index < platform->device_count();
   }
 
-  c10::DeviceIndex deviceCount() const override { return static_cast<c10::DeviceIndex>(runtime::Platform::DeviceCount()); }
+  c10::DeviceIndex deviceCount() const override {
+    return static_cast<c10::DeviceIndex>(runtime::Platform::DeviceCount());
+  }
   c10::DeviceIndex getCurrentDevice() const override { return CurrentDevice(); }
   void setCurrentDevice(c10::DeviceIndex index) const override { SetCurrentDevice(index); }
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const override {
@@ -38,8 +40,9 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   at::Generator getNewGenerator(c10::DeviceIndex index) const override { return CreateGenerator(index); }
 
   at::Device getDeviceFromPtr(void*) const override {
-    TORCH_CHECK_NOT_IMPLEMENTED(false, "tpu: expected a tensor, found a raw pointer. The memory of a tpu has no addresses; "
-                                       "copy through the CPU instead.");
+    TORCH_CHECK_NOT_IMPLEMENTED(false,
+                                "tpu: expected a tensor, found a raw pointer. The memory of a tpu has no addresses; "
+                                "copy through the CPU instead.");
   }
   bool isPinnedPtr(const void* data) const override { return IsPinned(data); }
   at::Allocator* getPinnedMemoryAllocator() const override { return at::getHostAllocator(at::kPrivateUse1); }

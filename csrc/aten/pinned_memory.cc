@@ -108,7 +108,8 @@ class PinnedAllocator final : public at::HostAllocator {
   }
 
   Block* Reuse(size_t size_bytes) {
-    for (auto it = free_.lower_bound(size_bytes); it != free_.end() && it->first <= size_bytes + size_bytes / 4 + kPage; ++it) {
+    for (auto it = free_.lower_bound(size_bytes); it != free_.end() && it->first <= size_bytes + size_bytes / 4 + kPage;
+         ++it) {
       if (!it->second->Idle()) continue;
       Block* block = it->second;
       block->uses.clear();

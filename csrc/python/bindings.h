@@ -6,9 +6,9 @@
 namespace tpu::python {
 
 void BindBoundary(pybind11::module_& m);  // exceptions, the interpreter's lock, signals; first
-void BindDevice(pybind11::module_& m);  // platform, devices, generators, forks
-void BindMemory(pybind11::module_& m);  // statistics and limits
-void BindStream(pybind11::module_& m);  // current streams
-void BindMode(pybind11::module_& m);    // strict, debug
+void BindDevice(pybind11::module_& m);    // platform, devices, generators, forks
+void BindMemory(pybind11::module_& m);    // statistics and limits
+void BindStream(pybind11::module_& m);    // current streams
+void BindMode(pybind11::module_& m);      // strict, debug
 
 }  // namespace tpu::python

@@ -19,20 +19,14 @@ namespace {
 using aten::DeviceAt;
 using runtime::Platform;
 
-// What does not fit an index is as unknown as one that is too large.
-c10::DeviceIndex ToIndex(int64_t index) {
-  return aten::CheckedIndex(index < -1 || index > 127 ? c10::DeviceIndex{127} : static_cast<c10::DeviceIndex>(index));
-}
-
 void Init() {
-  Platform* platform = aten::ValueOrRaise(Platform::Get());
-  static_cast<void>(platform);
+  aten::ValueOrRaise(Platform::Get());
   // From here on a fork leaves the child without the client's threads.
   torch::utils::register_fork_handler_for_device_init(at::kPrivateUse1);
 }
 
 py::dict Properties(int64_t index) {
-  const runtime::Device& device = DeviceAt(ToIndex(index));
+  const runtime::Device& device = DeviceAt(index);
   const pjrt::Device& d = device.pjrt_device();
   py::dict properties;
   properties["index"] = device.index();
@@ -63,17 +57,21 @@ void BindDevice(py::module_& m) {
   m.def("_platform", [] { return aten::ValueOrRaise(Platform::Get())->description(); });
 
   m.def("_current_device", [] { return int{aten::CurrentDevice()}; });
-  m.def("_set_device", [](int64_t index) { aten::SetCurrentDevice(ToIndex(index)); });
+  m.def("_set_device", &aten::SetCurrentDevice);
   m.def("_exchange_device", [](int64_t index) {
     const int previous = aten::CurrentDevice();
-    aten::SetCurrentDevice(ToIndex(index));
+    aten::SetCurrentDevice(index);
     return previous;
   });
-  m.def("_synchronize", [](int64_t index) { aten::Synchronize(DeviceAt(ToIndex(index))); });
+  m.def("_synchronize", [](int64_t index) {
+    const c10::DeviceIndex checked = aten::CheckedIndex(index);
+    if (Platform::Opened() != nullptr) aten::Synchronize(DeviceAt(checked));
+  });
   m.def("_device_properties", &Properties);
 
   m.def("_default_generator", [](int64_t index) {
-    return py::reinterpret_steal<py::object>(THPGenerator_initDefaultGenerator(aten::DefaultGenerator(ToIndex(index))));
+    return py::reinterpret_steal<py::object>(
+        THPGenerator_initDefaultGenerator(aten::DefaultGenerator(aten::CheckedIndex(index))));
   });
   m.def("_seed_all", &aten::SeedDefaultGenerators);
 

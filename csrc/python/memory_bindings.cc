@@ -12,9 +12,11 @@ namespace py = pybind11;
 namespace tpu::python {
 namespace {
 
+using aten::DeviceAt;
+
 // Flat, by torch.cuda.memory_stats' names. What is not counted is left out.
-py::dict DeviceStats(int index) {
-  const runtime::MemoryStats memory = aten::DeviceAt(static_cast<c10::DeviceIndex>(index)).memory();
+py::dict DeviceStats(int64_t index) {
+  const runtime::MemoryStats memory = DeviceAt(index).memory();
   py::dict stats;
   // No block is split or rounded, so what is requested, allocated and active is the same.
   for (const std::string name : {"allocated_bytes", "active_bytes", "requested_bytes"}) {
@@ -51,21 +53,20 @@ py::dict HostStats() {
   return stats;
 }
 
-runtime::Device& At(int index) { return aten::DeviceAt(static_cast<c10::DeviceIndex>(index)); }
-
 }  // namespace
 
 void BindMemory(py::module_& m) {
   m.def("_memory_stats", &DeviceStats);
-  m.def("_memory_info", [](int index) { return aten::FreeAndTotalMemory(At(index)); });
-  m.def("_memory_limit", [](int index) { return At(index).memory().limit_bytes; });
-  m.def("_set_memory_limit", [](int index, int64_t size_bytes) { At(index).SetLimit(size_bytes); });
-  m.def("_reset_peak_memory_stats", [](int index) { At(index).ResetPeak(); });
-  m.def("_reset_accumulated_memory_stats", [](int index) { At(index).ResetAccumulated(); });
+  m.def("_memory_info", [](int64_t index) { return aten::FreeAndTotalMemory(DeviceAt(index)); });
+  m.def("_memory_limit", [](int64_t index) { return DeviceAt(index).memory().limit_bytes; });
+  m.def("_set_memory_limit", [](int64_t index, int64_t size_bytes) { DeviceAt(index).SetLimit(size_bytes); });
+  m.def("_reset_peak_memory_stats", [](int64_t index) { DeviceAt(index).ResetPeak(); });
+  m.def("_reset_accumulated_memory_stats", [](int64_t index) { DeviceAt(index).ResetAccumulated(); });
 
   m.def("_host_memory_stats", &HostStats);
   m.def("_reset_peak_host_memory_stats", [] { at::getHostAllocator(at::kPrivateUse1)->reset_peak_stats(); });
-  m.def("_reset_accumulated_host_memory_stats", [] { at::getHostAllocator(at::kPrivateUse1)->reset_accumulated_stats(); });
+  m.def("_reset_accumulated_host_memory_stats",
+        [] { at::getHostAllocator(at::kPrivateUse1)->reset_accumulated_stats(); });
   m.def("_empty_host_cache", [] { at::getHostAllocator(at::kPrivateUse1)->empty_cache(); });
 }
 

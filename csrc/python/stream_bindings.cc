@@ -11,10 +11,7 @@ namespace tpu::python {
 // Streams and events are torch.Stream's and torch.Event's, which reach the device guard; only ids are needed here.
 void BindStream(py::module_& m) {
   m.attr("_DEFAULT_STREAM") = runtime::kDefaultStream;
-  m.def("_current_stream", [](int index) { return runtime::CurrentStream(aten::CheckedIndex(static_cast<c10::DeviceIndex>(index))); });
-  m.def("_new_stream", [](int index, int priority) {
-    return runtime::NextPoolStream(aten::CheckedIndex(static_cast<c10::DeviceIndex>(index)), priority < 0);
-  });
+  m.def("_current_stream", [](int64_t index) { return runtime::CurrentStream(aten::CheckedIndex(index)); });
   m.def("_stream_priority", &runtime::StreamPriority);
 }
 

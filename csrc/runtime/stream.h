@@ -48,7 +48,8 @@ inline Sequence StreamPosition(int device, StreamId stream) {
 inline void AdvanceStream(int device, StreamId stream, Sequence sequence) {
   auto& position = stream_internal::positions[device][stream];
   Sequence old = position.load(std::memory_order_relaxed);
-  while (old < sequence && !position.compare_exchange_weak(old, sequence, std::memory_order_release, std::memory_order_relaxed)) {
+  while (old < sequence &&
+         !position.compare_exchange_weak(old, sequence, std::memory_order_release, std::memory_order_relaxed)) {
   }
 }
 // To be called after each Submit made for the calling thread's program.
