@@ -109,6 +109,5 @@ LOWER("glu", Glu);
 LOWER("glu_jvp", GluJvp);
 LOWER("logit", Logit, kPointwise);
 LOWER("rrelu_with_noise_functional", Rrelu);
-LOWER("rrelu_with_noise", Rrelu);
 
 }  // namespace tpu::lowering

@@ -99,13 +99,13 @@ Value GluBackward(Builder& b, Value g, Value x, Dim dim) {
 }
 
 // The derivative of the above along (dgrad_glu, dx), given grad_x, the above.
-Value GluBackwardJvp(Builder& b, Value grad_x, Value grad_glu, Value x, Value dgrad_glu, Value dx, Dim dim) {
+Value GluBackwardJvp(Builder& b, Value grad_x, Value /*grad_glu*/, Value x, Value dgrad_glu, Value dx, Dim dim) {
   auto [a, gate] = Halves(b, x, dim);
   auto [da, dgate] = Halves(b, dx, dim);
   Value grad_a = Halves(b, grad_x, dim).first;
   Value s = b.Logistic(gate);
   Value ds = s * (1.0 - s) * dgate;
-  Value dgrad_a = dgrad_glu * s + grad_glu * ds;
+  Value dgrad_a = dgrad_glu * s + grad_a * (1.0 - s) * dgate;
   Value dgrad_gate = dgrad_a * a * (1.0 - s) + grad_a * da * (1.0 - s) - grad_a * a * ds;
   return b.Concat(std::vector<Value>{dgrad_a, dgrad_gate}, dim);
 }

@@ -92,12 +92,15 @@ Value Gcd(Builder& b, Value x, Value y) {
       })[0];
 }
 
+// |x / gcd y|, in C's arithmetic: narrow integers are widened, and cut at the end.
 Value Lcm(Builder& b, Value x, Value y) {
+  DType t = ItemSize(x.dtype()) < 4 ? DType::kI32 : x.dtype();
+  x = b.Cast(x, t);
+  y = b.Cast(y, t);
   Value g = Gcd(b, x, y);
   Value none = b.Eq(g, 0.0);
   Value product = b.Div(x, b.Select(none, 1.0, g)) * y;
-  if (!IsUnsigned(x.dtype())) product = b.Abs(product);
-  return b.Select(none, 0.0, product);
+  return b.Select(none, 0.0, IsUnsigned(t) ? product : b.Abs(product));
 }
 
 // log(e^x + e^y) = max + log1p(e^(min - max)). Of complex operands the one with the larger real part is the max.

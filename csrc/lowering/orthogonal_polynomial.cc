@@ -30,8 +30,12 @@ Value Parity(Builder& b, Value n) {
   return b.Select(b.Eq(b.Rem(n, b.ConstLike(2.0, n)), 0.0), b.Full(n.dims(), 1.0, n.dtype()), -1.0);
 }
 
-// Degrees are whole numbers.
-Value Degree(Builder& b, Value n) { return b.Trunc(n); }
+// Either operand may be a scalar; the loop's arrays are of one shape. Degrees are whole numbers.
+void Align(Builder& b, Value& x, Value& n) {
+  Ints dims = hlo::BroadcastDims(x.dims(), n.dims());
+  x = b.BroadcastTo(x, dims);
+  n = b.Trunc(b.BroadcastTo(n, dims));
+}
 
 enum class Kind { kT, kU, kV, kW };
 
@@ -40,7 +44,7 @@ enum class Kind { kT, kU, kV, kW };
 template <Kind K, bool Shifted>
 Value Chebyshev(Builder& b, Value x, Value n) {
   constexpr double kRecurrenceUpTo = K == Kind::kT ? 6.0 : !Shifted ? 8.0 : K == Kind::kW ? 4.0 : 6.0;
-  n = Degree(b, n);
+  Align(b, x, n);
   if (Shifted) x = x + x - 1.0;
   Value ax = b.Abs(x);
   Value t = b.Chlo("acos", {x});
@@ -82,13 +86,14 @@ Value Chebyshev(Builder& b, Value x, Value n) {
 Value HermiteLimited(Builder& b, Value n, Value y) {
   return b.Select(b.Gt(n, y.dtype() == DType::kF64 ? 512.0 : 128.0), kNan, y);
 }
-Value HermiteDegree(Builder& b, Value n) {
-  return b.Select(b.IsFinite(n), b.Min(Degree(b, n), 1024.0), -1.0 + b.ZerosLike(n));
+void AlignHermite(Builder& b, Value& x, Value& n) {
+  Align(b, x, n);
+  n = b.Select(b.IsFinite(n), b.Min(n, 1024.0), -1.0);
 }
 
 // H_(k+1) = 2 x H_k - 2 k H_(k-1).
 Value HermiteH(Builder& b, Value x, Value n) {
-  n = HermiteDegree(b, n);
+  AlignHermite(b, x, n);
   Value y = Recurrence(b, x, n, x + x, [](Builder&, Value k, Value x, Value previous, Value current) {
     return (x + x) * current - (k + k) * previous;
   });
@@ -97,7 +102,7 @@ Value HermiteH(Builder& b, Value x, Value n) {
 
 // He_(k+1) = x He_k - k He_(k-1).
 Value HermiteHe(Builder& b, Value x, Value n) {
-  n = HermiteDegree(b, n);
+  AlignHermite(b, x, n);
   Value y = Recurrence(b, x, n, x, [](Builder&, Value k, Value x, Value previous, Value current) {
     return x * current - k * previous;
   });
@@ -106,7 +111,7 @@ Value HermiteHe(Builder& b, Value x, Value n) {
 
 // (k + 1) L_(k+1) = (2 k + 1 - x) L_k - k L_(k-1).
 Value Laguerre(Builder& b, Value x, Value n) {
-  n = Degree(b, n);
+  Align(b, x, n);
   Value zero = b.And(b.Eq(x, 0.0), b.Ge(n, 0.0));
   Value looped = b.Select(zero, 0.0, n);
   return Recurrence(b, x, looped, 1.0 - x, [](Builder&, Value k, Value x, Value previous, Value current) {
@@ -116,7 +121,7 @@ Value Laguerre(Builder& b, Value x, Value n) {
 
 // (k + 1) P_(k+1) = (2 k + 1) x P_k - k P_(k-1).
 Value Legendre(Builder& b, Value x, Value n) {
-  n = Degree(b, n);
+  Align(b, x, n);
   Value edge = b.And(b.Eq(b.Abs(x), 1.0), b.Ge(n, 0.0));
   Value looped = b.Select(edge, 0.0, n);
   Value y = Recurrence(b, x, looped, x, [](Builder&, Value k, Value x, Value previous, Value current) {

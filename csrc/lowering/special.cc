@@ -225,11 +225,11 @@ IncompleteGamma RegularizedGamma(Builder& b, Value a, Value x) {
   boundary(b.IsInf(x), 1.0);
   boundary(b.IsInf(a), 0.0);
   boundary(b.Eq(x, 0.0), 0.0);
-  boundary(b.Eq(a, 0.0), 1.0);
+  Value positive = b.Gt(x, 0.0), degenerate = b.Eq(a, 0.0);
+  boundary(b.And(degenerate, positive), 1.0);
   Value infinite = b.And(b.IsInf(a), b.IsInf(x));
-  Value zero = b.And(b.Eq(a, 0.0), b.Eq(x, 0.0));
   Value outside = b.Or(b.Lt(a, 0.0), b.Lt(x, 0.0));
-  boundary(b.Or(b.Or(infinite, zero), b.Or(outside, b.Or(b.IsNan(a), b.IsNan(x)))), kNan);
+  boundary(b.Or(b.Or(infinite, outside), b.And(degenerate, b.Not(positive))), kNan);
   return r;
 }
 

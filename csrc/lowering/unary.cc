@@ -20,9 +20,12 @@ Value Rounding(Builder& b, Value x) {
 
 Value Abs(Builder& b, Value x) { return IsUnsigned(x.dtype()) || IsBool(x.dtype()) ? x : b.Abs(x); }
 
+// Of NaN 0, as PyTorch has it.
 Value Sign(Builder& b, Value x) {
   if (IsBool(x.dtype())) return x;
-  return IsUnsigned(x.dtype()) ? b.Min(x, 1.0) : b.Sign(x);
+  if (IsUnsigned(x.dtype())) return b.Min(x, 1.0);
+  if (!IsFloat(x.dtype())) return b.Sign(x);
+  return b.Cast(b.Gt(x, 0.0), x.dtype()) - b.Cast(b.Lt(x, 0.0), x.dtype());
 }
 
 // x / |x|, and 0 for 0.
@@ -39,8 +42,14 @@ Value Exp2(Builder& b, Value x) {
   return b.Pow(b.ConstLike(2.0, x), x);
 }
 
-Value Log2(Builder& b, Value x) { return b.Log(x) / kLn2; }
-Value Log10(Builder& b, Value x) { return b.Log(x) / kLn10; }
+// A complex quotient would turn the infinity of log 0 into NaN.
+Value LogTo(Builder& b, Value x, double log_base) {
+  Value log = b.Log(x);
+  if (!IsComplex(x.dtype())) return log / log_base;
+  return b.Complex(b.Real(log) / log_base, b.Imag(log) / log_base);
+}
+Value Log2(Builder& b, Value x) { return LogTo(b, x, kLn2); }
+Value Log10(Builder& b, Value x) { return LogTo(b, x, kLn10); }
 Value Frac(Builder& b, Value x) { return x - b.Trunc(x); }
 Value Relu(Builder& b, Value x) { return b.Max(x, 0.0); }
 Value Deg2Rad(Builder&, Value x) { return x * (kPi / 180.0); }
