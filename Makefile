@@ -1,0 +1,99 @@
+# `make demo` and `make test` are all that most people need; both build first.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+
+PYTHON ?= python3
+VENV ?= .venv
+JOBS ?= $(shell nproc)
+INSTRUMENTS ?= ../shared/instruments
+BASE ?=
+
+BUILD := build-wheel
+export PATH := $(abspath $(VENV))/bin:$(PATH)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc -type d -o -name '*.cc' -o -name '*.h') \
+  $(shell find torchtpu torch_tpu -name '*.py')
+
+.PHONY: build demo test test-cc test-python bench sweep lint format docs sanitize address thread clean
+
+## build     .venv with the package in it
+build: $(VENV)/.package
+
+$(VENV)/.requirements: pyproject.toml
+	tools/debian_packages.sh build
+	[ -x $(VENV)/bin/python ] || $(PYTHON) -m venv $(VENV)
+	pip install --quiet $$(python tools/requirements.py build run tpu demo test)
+	touch $@
+
+# The link lets programs started in this folder, which see torchtpu/ before the installed package, find the extension.
+$(VENV)/.package: $(VENV)/.requirements $(SOURCES)
+	pip install --quiet --no-build-isolation --no-deps .
+	ln -sf ../$(BUILD)/_C*.so torchtpu/
+	touch $@
+
+## demo      a sentence encoder, and a language model trained, stopped and resumed, on `tpu`
+demo: build
+	python -m demo
+
+## test      C++ tests, then Python's: what CI runs
+test: test-cc test-python
+
+test-cc: build
+	tools/debian_packages.sh test
+	cmake -S . -B $(BUILD) -DTORCHTPU_TESTS=ON --log-level=WARNING
+	cmake --build $(BUILD) -j $(JOBS)
+	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure
+
+test-python: build | test-cc
+	pytest
+
+## bench     time of small ops and training steps, beside CPU PyTorch's
+bench: build
+	python $(INSTRUMENTS)/peer/steps.py --backend torchtpu --mode strict
+	python $(INSTRUMENTS)/peer/steps.py --backend cpu --mode eager
+
+## sweep     all of PyTorch's OpInfo database against the CPU (SWEEP='--ops softmax' for a part)
+sweep: build
+	mkdir -p out
+	python $(INSTRUMENTS)/opinfo_sweep.py --device tpu --max-samples 3 --jobs $(JOBS) --out out/opinfo.json \
+	  --fallback-counter torchtpu:fallbacks --fail-on-fallback $(SWEEP)
+
+## lint      ruff, clang-format, and clang-tidy on what changed since BASE
+lint: build $(VENV)/.lint
+	ruff check .
+	ruff format --check .
+	git ls-files '*.cc' '*.h' | xargs clang-format --dry-run -Werror
+	tools/tidy.sh $(BUILD) $(BASE)
+
+## format    rewrites what lint would refuse
+format: $(VENV)/.lint
+	ruff check --fix .
+	ruff format .
+	git ls-files '*.cc' '*.h' | xargs clang-format -i
+
+$(VENV)/.lint: $(VENV)/.requirements
+	pip install --quiet $$(python tools/requirements.py dev)
+	touch $@
+
+## docs      runs the code and follows the links of README.md and docs/
+docs: build
+	pytest tests/python/test_docs.py
+
+## sanitize  the C++ tests under AddressSanitizer and ThreadSanitizer
+sanitize: address thread
+
+address thread: $(VENV)/.requirements
+	tools/debian_packages.sh test
+	cmake -S . -B build-$@ -G Ninja -DTORCHTPU_TESTS=ON -DTORCHTPU_EXTENSION=OFF -DTORCHTPU_SANITIZE=$@ \
+	  -DPython_EXECUTABLE=$(abspath $(VENV))/bin/python --log-level=WARNING
+	cmake --build build-$@ -j $(JOBS)
+	ctest --test-dir build-$@ -j $(JOBS) --output-on-failure
+
+## help      this list
+help:
+	@sed -n 's/^## //p' Makefile
+
+clean:
+	rm -rf build build-* out torchtpu/_C*.so torchtpu-*.dist-info
