@@ -78,7 +78,7 @@ def test_backward_runs_on_the_devices_of_its_tensors():
 
 @pytest.mark.parametrize("use", [lambda d: torch.empty(1, device=d), torch.tpu.set_device, torch.tpu.synchronize])
 def test_unknown_device_is_named(use):
-    with pytest.raises(RuntimeError, match="invalid device ordinal: expected a tpu index below .*, found 99"):
+    with pytest.raises(RuntimeError, match=r"invalid device ordinal: expected a tpu index below .*, found 99"):
         use("tpu:99")
 
 

@@ -70,7 +70,7 @@ def test_overrides_of_two_threads_may_interleave():
 
 
 @pytest.mark.parametrize(
-    "environment, mode",
+    ("environment", "mode"),
     [
         ({}, "strict"),
         ({"TORCHTPU_MODE": "debug"}, "debug"),

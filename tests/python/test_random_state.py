@@ -78,7 +78,7 @@ def test_shared_state():
 
 
 def test_generators_of_other_devices_are_refused():
-    with pytest.raises(RuntimeError, match="Expected a '.*' device type for generator"):
+    with pytest.raises(RuntimeError, match=r"Expected a '.*' device type for generator"):
         draw(generator=torch.Generator())
 
 
