@@ -10,9 +10,6 @@ Value Gather(Builder& b, Value x, Dim dim, Value index, bool /*sparse_grad*/) {
   x = AtLeast1D(b, x);
   index = AtLeast1D(b, index);
   b.CheckIndex(index, dim, 0, x.dim(dim));
-  for (int64_t d = 0; d < x.rank(); ++d) {
-    if (d != dim && x.dim(d) != index.dim(d)) x = b.SliceDim(x, d, 0, index.dim(d));
-  }
   return b.Reshape(b.TakeAlong(x, dim, Narrow(b, index, x.dim(dim))), out);
 }
 LOWER("gather", Gather, kExact);
