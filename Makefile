@@ -24,12 +24,12 @@ build: $(VENV)/.package
 $(VENV)/.requirements: pyproject.toml
 	tools/debian_packages.sh build
 	[ -x $(VENV)/bin/python ] || $(PYTHON) -m venv $(VENV)
-	pip install --quiet $$(python tools/requirements.py build run tpu demo test)
+	pip install -qq $$(python tools/requirements.py build run tpu demo test)
 	touch $@
 
 # The link lets programs started in this folder, which see torchtpu/ before the installed package, find the extension.
 $(VENV)/.package: $(VENV)/.requirements $(SOURCES)
-	pip install --quiet --no-build-isolation --no-deps .
+	pip install -qq --no-build-isolation --no-deps .
 	ln -sf ../$(BUILD)/_C*.so torchtpu/
 	touch $@
 
@@ -42,7 +42,7 @@ test: test-cc test-python
 
 test-cc: build
 	tools/debian_packages.sh test
-	cmake -S . -B $(BUILD) -DTORCHTPU_TESTS=ON --log-level=WARNING
+	cmake -S . -B $(BUILD) -DTORCHTPU_TESTS=ON --log-level=NOTICE
 	cmake --build $(BUILD) -j $(JOBS)
 	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure
 
@@ -74,7 +74,7 @@ format: $(VENV)/.lint
 	git ls-files '*.cc' '*.h' | xargs clang-format -i
 
 $(VENV)/.lint: $(VENV)/.requirements
-	pip install --quiet $$(python tools/requirements.py dev)
+	pip install -qq $$(python tools/requirements.py dev)
 	touch $@
 
 ## docs      runs the code and follows the links of README.md and docs/
@@ -87,7 +87,7 @@ sanitize: address thread
 address thread: $(VENV)/.requirements
 	tools/debian_packages.sh test
 	cmake -S . -B build-$@ -G Ninja -DTORCHTPU_TESTS=ON -DTORCHTPU_EXTENSION=OFF -DTORCHTPU_SANITIZE=$@ \
-	  -DPython_EXECUTABLE=$(abspath $(VENV))/bin/python --log-level=WARNING
+	  -DPython_EXECUTABLE=$(abspath $(VENV))/bin/python --log-level=NOTICE
 	cmake --build build-$@ -j $(JOBS)
 	ctest --test-dir build-$@ -j $(JOBS) --output-on-failure
 

@@ -11,7 +11,7 @@ PATH=$(dirname "$python"):$PATH
 
 if [ ! -f "$build/build.ninja" ] || [ -n "${TESTS:-}" ]; then
   cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DPython_EXECUTABLE="$python" \
-    -DTORCHTPU_TESTS="${TESTS:+ON}" --log-level=WARNING
+    -DTORCHTPU_TESTS="${TESTS:+ON}" --log-level=NOTICE
 fi
 cmake --build "$build" -j "${JOBS:-$(nproc)}" ${1:+--target "$@"}
 
