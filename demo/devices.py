@@ -1,5 +1,7 @@
 """What differs between the device `tpu` and others: a description, and the state of its generator."""
 
+from types import ModuleType
+
 import torch
 
 
@@ -22,5 +24,5 @@ def set_random_state(device: torch.device, state: torch.Tensor) -> None:
         _module(device).set_rng_state(state)
 
 
-def _module(device: torch.device):
+def _module(device: torch.device) -> ModuleType:
     return torch.get_device_module(device)

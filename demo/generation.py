@@ -25,7 +25,7 @@ def complete(model: LlamaForCausalLM, held_out: np.ndarray, settings: Settings) 
             attention_mask=torch.ones_like(window),
             max_new_tokens=1,
             do_sample=True,
-            temperature=0.7,
+            temperature=0.8,
             top_k=40,
             use_cache=False,
         )

@@ -17,7 +17,7 @@ class Training:
         self.device = device
         self.settings = settings
         self.corpus = corpus
-        self.model = build_model(settings).to(device)
+        self.model = build_model(settings).to(device)  # type: ignore[arg-type]  # of transformers' wrapper
         self.optimizer = build_optimizer(self.model, settings)
         self.schedule = build_schedule(self.optimizer, settings)
         self.step = 0
