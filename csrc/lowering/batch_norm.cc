@@ -76,7 +76,8 @@ Results Legit(Builder& b, Value x, MaybeValue weight, MaybeValue bias, Value run
 }
 LOWER("_native_batch_norm_legit", Legit);
 
-Results LegitNoStats(Builder& b, Value x, MaybeValue weight, MaybeValue bias, bool training, double momentum, double eps) {
+Results LegitNoStats(Builder& b, Value x, MaybeValue weight, MaybeValue bias, bool training, double momentum,
+                     double eps) {
   return NativeBatchNorm(b, x, weight, bias, std::nullopt, std::nullopt, training, momentum, eps);
 }
 LOWER("_native_batch_norm_legit.no_stats", LegitNoStats);
@@ -105,17 +106,17 @@ Results WithUpdate(Builder& b, Value x, MaybeValue weight, MaybeValue bias, Valu
 LOWER("_batch_norm_with_update", WithUpdate);
 LOWER("_batch_norm_with_update_functional", WithUpdate);
 
-Results NoUpdate(Builder& b, Value x, MaybeValue weight, MaybeValue bias, MaybeValue running_mean, MaybeValue running_var,
-                 double momentum, double eps) {
+Results NoUpdate(Builder& b, Value x, MaybeValue weight, MaybeValue bias, MaybeValue running_mean,
+                 MaybeValue running_var, double momentum, double eps) {
   bool training = !running_mean || !running_var;
-  BatchNorm r = Apply(b, x, weight, bias, std::nullopt, std::nullopt, training, momentum, eps);
-  if (!training) r = Apply(b, x, weight, bias, running_mean, running_var, false, momentum, eps);
+  BatchNorm r = Apply(b, x, weight, bias, running_mean, running_var, training, momentum, eps);
   return {r.out, Saved(b, r.mean, 1), Saved(b, r.invstd, 2), Reserve(b)};
 }
 LOWER("_batch_norm_no_update", NoUpdate);
 
-Results BatchNormGrad(Builder& b, Value grad, Value x, MaybeValue weight, MaybeValue running_mean, MaybeValue running_var,
-                      MaybeValue save_mean, MaybeValue save_invstd, bool train, double eps, Ints mask) {
+Results BatchNormGrad(Builder& b, Value grad, Value x, MaybeValue weight, MaybeValue running_mean,
+                      MaybeValue running_var, MaybeValue save_mean, MaybeValue save_invstd, bool train, double eps,
+                      Ints mask) {
   Value mean = train ? save_mean.value() : running_mean.value();
   Value invstd = train ? save_invstd.value() : b.Rsqrt(running_var.value() + eps);
   Value scale = PerChannel(b, invstd, x);
@@ -131,8 +132,9 @@ Results BatchNormGrad(Builder& b, Value grad, Value x, MaybeValue weight, MaybeV
 }
 LOWER("native_batch_norm_backward", BatchNormGrad);
 
-Results BatchNormGradReserve(Builder& b, Value grad, Value x, Value weight, MaybeValue running_mean, MaybeValue running_var,
-                             MaybeValue save_mean, MaybeValue save_var, bool update, double eps, Ints mask, Value) {
+Results BatchNormGradReserve(Builder& b, Value grad, Value x, Value weight, MaybeValue running_mean,
+                             MaybeValue running_var, MaybeValue save_mean, MaybeValue save_var, bool update, double eps,
+                             Ints mask, Value /*reserve*/) {
   return BatchNormGrad(b, grad, x, weight, running_mean, running_var, save_mean, save_var, update, eps, mask);
 }
 LOWER("batch_norm_backward", BatchNormGradReserve);
@@ -153,8 +155,8 @@ LOWER("batch_norm_elemt", Elementwise, kExact);
 
 // Merges means and inverse deviations [workers, channels] of `counts` elements each:
 // mean = sum n_i m_i / n;  n var = sum n_i (v_i + (m_i - mean)^2).
-Results GatherStats(Builder& b, Value mean, Value invstd, MaybeValue running_mean, MaybeValue running_var, double momentum,
-                    double eps, Value counts) {
+Results GatherStats(Builder& b, Value mean, Value invstd, MaybeValue running_mean, MaybeValue running_var,
+                    double momentum, double eps, Value counts) {
   mean = Widened(b, mean);
   Value count = b.Unsqueeze(b.Cast(counts, mean.dtype()), 1);
   Value total = b.Sum(count, Ints{0});

@@ -1,8 +1,8 @@
 // Connectionist temporal classification (Graves et al., ICML 2006), in log space.
 //
 // A target l_1..l_L is read as the states blank l_1 blank ... l_L blank, S = 2 L + 1 of them. alpha[t, s] is the log
-// probability of all alignments of the first t + 1 inputs that end in state s, beta[t, s] of the rest that starts there,
-// both including input t. Arrays: [batch, S] per time, [time, batch, S] stacked.
+// probability of all alignments of the first t + 1 inputs that end in state s, beta[t, s] of the rest that starts
+// there, both including input t. Arrays: [batch, S] per time, [time, batch, S] stacked.
 #include <limits>
 
 #include "lowering/reduction.h"

@@ -47,6 +47,7 @@ Value NormGrad(Builder& b, Value v, Value g, Value distance, double p) {
 }
 
 Value CdistBackward(Builder& b, Value grad, Value x, Value y, double p, Value distance) {
+  if (x.numel() == 0 || y.numel() == 0 || grad.numel() == 0) return b.Zeros(b.Expected());
   Value slope = NormGrad(b, Differences(b, x, y), b.Unsqueeze(grad, -1), b.Unsqueeze(distance, -1), p);
   return b.Sum(slope, Ints{slope.rank() - 2}, false);
 }

@@ -7,8 +7,8 @@
 namespace tpu::lowering {
 namespace {
 
-// sum of weights[i] over bin[i] == k, for k < bins; bins outside count nowhere. Vectors; comparing each element with each
-// bin is one fused reduction, and beats a scatter until there are many bins.
+// sum of weights[i] over bin[i] == k, for k < bins; bins outside count nowhere. Vectors; comparing each element with
+// each bin is one fused reduction, and beats a scatter until there are many bins.
 Value CountInto(Builder& b, Value bin, Value weights, int64_t bins) {
   constexpr int64_t kFewBins = 512;
   bin = b.Cast(bin, DType::kI64);
@@ -26,8 +26,8 @@ Value CountInto(Builder& b, Value bin, Value weights, int64_t bins) {
                    [](Builder&, Value s, Value t) { return s + t; });
 }
 
-// Bin floor((x - min) bins / (max - min)) within [min, max], the last one closed; equal bounds stand for those of the data,
-// and if these are equal too they are moved apart. CUDA's formula (CPU divides first).
+// Bin floor((x - min) bins / (max - min)) within [min, max], the last one closed; equal bounds stand for those of the
+// data, and if these are equal too they are moved apart. CUDA's formula (CPU divides first).
 Value Histc(Builder& b, Value x, int64_t bins, Value min, Value max) {
   x = b.Flatten(x);
   if (x.numel() == 0) return b.Zeros(b.Expected());
@@ -58,7 +58,8 @@ Value CountCells(Builder& b, Value points, const std::vector<Value>& edges, std:
     Value lowest = b.SliceDim(edges[d], 0, 0, 1), highest = b.SliceDim(edges[d], 0, bins, bins + 1);
     Value here = b.And(b.Ge(x, lowest), b.Le(x, highest));
     inside = d == 0 ? here : b.And(inside, here);
-    Value bin = b.Min(b.Cast(SearchSorted(b, edges[d], x, /*right=*/true), DType::kI64) - 1.0, static_cast<double>(bins - 1));
+    Value found = b.Cast(SearchSorted(b, edges[d], x, /*right=*/true), DType::kI64);
+    Value bin = b.Min(found - 1.0, static_cast<double>(bins - 1));
     cell = cell * static_cast<double>(bins) + bin;
     cells *= bins;
     shape.push_back(bins);
@@ -86,7 +87,8 @@ Value Linspace(Builder& b, Value low, Value high, int64_t bins) {
 }
 
 // The outer edges of each coordinate of points [n, d]: as given, else of the data; an empty range is widened by a half.
-std::vector<Value> EvenEdges(Builder& b, Value points, const Ints& bins, const std::optional<std::vector<double>>& range) {
+std::vector<Value> EvenEdges(Builder& b, Value points, const Ints& bins,
+                             const std::optional<std::vector<double>>& range) {
   std::vector<Value> edges;
   for (int64_t d = 0; d < static_cast<int64_t>(bins.size()); ++d) {
     Value x = b.SliceDim(points, 1, d, d + 1);

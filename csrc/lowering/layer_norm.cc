@@ -47,7 +47,8 @@ Results LayerNormGrad(Builder& b, Value grad, Value x, Ints shape, Value mean, V
 LOWER("native_layer_norm_backward", LayerNormGrad);
 
 // x * rstd * weight with rstd = rsqrt(mean x^2 + eps)
-std::pair<Value, Value> RmsNorm(Builder& b, Value x, Ints shape, std::optional<Value> weight, std::optional<double> eps) {
+std::pair<Value, Value> RmsNorm(Builder& b, Value x, Ints shape, std::optional<Value> weight,
+                                std::optional<double> eps) {
   Split split(x, shape);
   double machine_eps = x.dtype() == DType::kF64 || x.dtype() == DType::kC128
                            ? std::numeric_limits<double>::epsilon()

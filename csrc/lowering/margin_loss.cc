@@ -46,10 +46,10 @@ Value MultiMarginLossGrad(Builder& b, Value grad, Value x, Value target, Scalar 
   slope = b.Select(m.hit, -b.Sum(slope, Ints{1}), slope);
   return b.Reshape(slope * ExampleGrad(b, grad, m.x.dim(0), reduction), x.dims());
 }
-LOWER("multi_margin_loss_backward", MultiMarginLossGrad);
+LOWER("multi_margin_loss_backward", TypedAsFirst<MultiMarginLossGrad>::Apply, kExact);
 
-// --- sum over targets t and classes i that are no target of max(0, 1 - (x_t - x_i)) / classes; a row of targets ends at
-// its first negative entry.
+// --- sum over targets t and classes i that are no target of max(0, 1 - (x_t - x_i)) / classes; a row of targets ends
+// at its first negative entry.
 struct Labels {
   Value valid, index;  // [batch, classes]
   Value hit;           // [batch, target, class]: the target is valid and this class
@@ -94,7 +94,7 @@ Value MultilabelMarginLossGrad(Builder& b, Value grad, Value x, Value target, in
   Value slope = (raised - lowered) / static_cast<double>(rows.dim(1));
   return b.Reshape(slope * ExampleGrad(b, grad, rows.dim(0), reduction), x.dims());
 }
-LOWER("multilabel_margin_loss_backward", MultilabelMarginLossGrad);
+LOWER("multilabel_margin_loss_backward", TypedAsFirst<MultilabelMarginLossGrad>::Apply, kExact);
 
 }  // namespace
 }  // namespace tpu::lowering

@@ -22,12 +22,12 @@ Targets TargetsOf(Builder& b, Value x, Value target, const std::optional<Value>&
   return {dim, index, valid, b.Select(valid, weights, 0.0)};
 }
 
-// {loss, sum of weights}
+// {loss, sum of weights}; the sum is 0 where a batch is not reduced, as the kernels have it.
 std::pair<Value, Value> NllLoss(Builder& b, Value x, Value target, std::optional<Value> weight, int64_t reduction,
                                 int64_t ignore_index) {
   Targets t = TargetsOf(b, x, target, weight, ignore_index);
   Value loss = b.Select(t.valid, -b.TakeAlong(x, t.dim, t.index) * t.weight, 0.0);
-  if (reduction == kNone) return {b.Reshape(loss, target.dims()), b.Zeros(b.Expected(1))};
+  if (reduction == kNone && x.rank() > 1) return {b.Reshape(loss, target.dims()), b.Zeros(b.Expected(1))};
   Value total = b.Sum(t.weight, Ints{}, false), sum = b.Sum(loss, Ints{}, false);
   return {b.Reshape(reduction == kMean ? sum / total : sum, b.Expected(0).dims), b.Reshape(total, b.Expected(1).dims)};
 }

@@ -41,6 +41,25 @@ inline DType Accumulator(const Builder& b, size_t i = 0) {
 }
 inline Value Widened(Builder& b, Value x) { return IsHalf(x.dtype()) ? b.Cast(x, DType::kF32) : x; }
 
+inline std::optional<Value> Widened(Builder& b, const std::optional<Value>& x) {
+  return x ? std::optional(Widened(b, *x)) : std::nullopt;
+}
+template <typename T>
+T Widened(Builder&, T attribute) {
+  return attribute;
+}
+
+// For ops without a meta kernel, registered kExact: `Apply` computes half types in float32 like all others, and gives
+// the result the type of the first operand.
+template <auto fn>
+struct TypedAsFirst;
+template <typename... Ts, Value (*fn)(Builder&, Value, Ts...)>
+struct TypedAsFirst<fn> {
+  static Value Apply(Builder& b, Value first, Ts... rest) {
+    return b.Cast(fn(b, Widened(b, first), Widened(b, rest)...), first.dtype());
+  }
+};
+
 // A 0-d tensor as a vector of one: sorts, scans and searches have a dimension then.
 inline Value AtLeast1d(Builder& b, Value x) { return x.rank() == 0 ? b.Reshape(x, Ints{1}) : x; }
 

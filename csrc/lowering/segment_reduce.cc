@@ -6,8 +6,8 @@
 namespace tpu::lowering {
 namespace {
 
-// Arrays are [outer..., segment, element, inner...]: `member` says which elements are whose. The dimension reduced is the
-// last one of the lengths, whatever `axis` says, as in PyTorch's kernels.
+// Arrays are [outer..., segment, element, inner...]: `member` says which elements are whose. The dimension reduced is
+// the last one of the lengths, whatever `axis` says, as in PyTorch's kernels.
 struct Segments {
   int64_t axis;
   Value member;  // bool
@@ -69,7 +69,7 @@ Value SegmentReduce(Builder& b, Value data, std::string_view reduce, std::option
   }
   return result;
 }
-LOWER("segment_reduce", SegmentReduce);
+LOWER("segment_reduce", TypedAsFirst<SegmentReduce>::Apply, kExact);
 
 // max and min share the gradient among the elements equal to the result (or NaN); prod takes the product of the others.
 Value SegmentReduceGrad(Builder& b, Value grad, Value output, Value data, std::string_view reduce,
@@ -89,8 +89,8 @@ Value SegmentReduceGrad(Builder& b, Value grad, Value output, Value data, std::s
     Value masked = b.Select(segments.member, x, 1.0);
     // Products of what lies before and after each element, so that zeros need no division.
     auto scan = [&](bool reverse) {
-      return b.AssociativeScan(std::array{masked}, elements[0], [](auto s, auto t) { return std::vector<Value>{s[0] * t[0]}; },
-                               reverse)[0];
+      auto times = [](auto s, auto t) { return std::vector<Value>{s[0] * t[0]}; };
+      return b.AssociativeScan(std::array{masked}, elements[0], times, reverse)[0];
     };
     int64_t n = data.dim(segments.axis);
     Ints low(masked.rank(), 0), high(masked.rank(), 0);
@@ -104,7 +104,7 @@ Value SegmentReduceGrad(Builder& b, Value grad, Value output, Value data, std::s
   }
   return b.Sum(b.Select(segments.member, share, 0.0), Ints{segments.axis}, false);
 }
-LOWER("_segment_reduce_backward", SegmentReduceGrad);
+LOWER("_segment_reduce_backward", TypedAsFirst<SegmentReduceGrad>::Apply, kExact);
 
 }  // namespace
 }  // namespace tpu::lowering

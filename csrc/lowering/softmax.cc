@@ -44,18 +44,18 @@ LOWER("_safe_softmax", SafeSoftmax);
 
 Ints MaskedDims(Value x, const std::optional<Dim>& dim) { return Reduced(x, dim.value_or(Dim{x.rank() - 1})); }
 
-// True masks out. mask_type 1 is a padding mask [batch, length] of x [batch, heads, length, length]; the others broadcast.
+// True masks out. mask_type 1 is a padding mask [batch, length] of x [batch, heads, length, length]; others broadcast.
 Value MaskedSoftmax(Builder& b, Value x, Value mask, std::optional<Dim> dim, std::optional<int64_t> mask_type) {
   if (mask_type == 1 && mask.rank() == 2 && x.rank() == 4) mask = b.Reshape(mask, Ints{mask.dim(0), 1, 1, mask.dim(1)});
   return SoftmaxOver(b, b.Select(mask, -kInf, x), MaskedDims(x, dim));
 }
-LOWER("_masked_softmax", MaskedSoftmax);
+LOWER("_masked_softmax", TypedAsFirst<MaskedSoftmax>::Apply, kExact);
 
 Value MaskedSoftmaxGrad(Builder& b, Value grad, Value y, Value mask, std::optional<Dim> dim) {
   Value product = b.Select(mask, 0.0, grad * y);
   return b.Select(mask, 0.0, y * (grad - b.Sum(product, MaskedDims(y, dim))));
 }
-LOWER("_masked_softmax_backward", MaskedSoftmaxGrad);
+LOWER("_masked_softmax_backward", TypedAsFirst<MaskedSoftmaxGrad>::Apply, kExact);
 
 }  // namespace
 }  // namespace tpu::lowering

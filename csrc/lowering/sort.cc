@@ -83,8 +83,8 @@ Value Median(Builder& b, Value x) {
 LOWER("median", Median<false>);
 LOWER("nanmedian", Median<true>);
 
-// The smallest of the most frequent values and, as on CPU, its last position: run lengths end at a run's last element in
-// the sorted row, and the first maximum of (position - start of run) is taken. NaNs never form a run.
+// The smallest of the most frequent values and, as on CPU, its last position: a run ends at its last element
+// in the sorted row, where (position - start of run) is its length: the first maximum wins. NaNs never form a run.
 std::pair<Value, Value> Mode(Builder& b, Value x, Dim dim, bool /*keepdim*/) {
   x = AtLeast1d(b, x);
   Sorted sorted = SortAlong(b, x, dim, false);
