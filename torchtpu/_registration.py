@@ -24,7 +24,7 @@ def platform() -> str:
     return _C._platform()
 
 
-def _plugin_file(package: str, file: str) -> str:
+def plugin_file(package: str, file: str) -> str:
     """The path of a file in an installed package, which is not imported; empty when there is none."""
     try:
         spec = find_spec(package)
@@ -47,8 +47,8 @@ def _cpu_devices() -> int:
 def _register() -> None:
     _C._configure(
         setting=os.environ.get("TORCHTPU_PJRT", "auto"),
-        cpu_plugin=_plugin_file("xla_plugins.xla_cpu_pjrt", "xla_cpu_pjrt.so"),
-        libtpu=_plugin_file("libtpu", "libtpu.so"),
+        cpu_plugin=plugin_file("xla_plugins.xla_cpu_pjrt", "xla_cpu_pjrt.so"),
+        libtpu=plugin_file("libtpu", "libtpu.so"),
         cpu_devices=_cpu_devices(),
     )
     torch.utils.rename_privateuse1_backend("tpu")

@@ -104,6 +104,13 @@ Value Builder::Parameter(Type type) {
   return Value(this, id);
 }
 
+void Builder::DropParameter(Value parameter) {
+  if (parameters_.empty() || parameters_.back() != parameter.id()) {
+    Fail("DropParameter", "the last parameter", "value " + std::to_string(parameter.id()));
+  }
+  parameters_.pop_back();
+}
+
 void Builder::Donate(int parameter, int result) { donations_[parameter] = result; }
 
 void Builder::CheckUsable(std::string_view op, int32_t id) const {

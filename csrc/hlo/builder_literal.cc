@@ -250,4 +250,20 @@ Value Builder::Extreme(DType dtype, bool lowest) {
   return Const(lowest ? -value : value, dtype);
 }
 
+Value Builder::ConstBytes(const Type& type, std::string_view bytes) {
+  if (bytes.size() != static_cast<size_t>(NumElements(type.dims)) * ItemSize(type.dtype)) {
+    Fail("ConstBytes", "the bytes of " + ToString(type), std::to_string(bytes.size()) + " bytes");
+  }
+  // MLIR packs i1 into bits; bytes are 0 or 1.
+  if (type.dtype == DType::kBool) return Cast(ConstBytes({DType::kU8, type.dims}, bytes), DType::kBool);
+  if (bytes.empty()) return Zeros(type);
+  std::string elements = "\"0x";
+  static constexpr char kHex[] = "0123456789ABCDEF";
+  for (unsigned char byte : bytes) {
+    elements += kHex[byte >> 4];
+    elements += kHex[byte & 15];
+  }
+  return Literal(elements + '"', type);
+}
+
 }  // namespace tpu::hlo

@@ -14,12 +14,6 @@ Value PlanePositions(Builder& b, std::span<const int64_t> spatial_dims) {
   return b.Reshape(b.Iota(hlo::NumElements(spatial_dims), PositionType(spatial_dims)), spatial_dims);
 }
 
-Value Lowest(Builder& b, DType dtype) {
-  if (IsFloat(dtype)) return b.Const(-std::numeric_limits<double>::infinity(), dtype);
-  if (IsUnsigned(dtype) || IsBool(dtype)) return b.ConstInt(0, dtype);
-  return b.ConstInt(std::numeric_limits<int64_t>::min() >> (64 - 8 * static_cast<int>(ItemSize(dtype))), dtype);
-}
-
 Value PastEveryPosition(Builder& b, DType dtype) {
   return b.ConstInt(dtype == DType::kI32 ? std::numeric_limits<int32_t>::max() : std::numeric_limits<int64_t>::max(),
                     dtype);

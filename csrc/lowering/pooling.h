@@ -2,16 +2,13 @@
 // A plane is the last `spatial` dimensions of a tensor, flattened.
 #pragma once
 
-#include "lowering/lowering.h"
+#include "lowering/indexing.h"
 
 namespace tpu::lowering {
 
 // The flat position of every element of a plane, with the plane's rank; int32 where that suffices.
 Value PlanePositions(Builder& b, std::span<const int64_t> spatial_dims);
 DType PositionType(std::span<const int64_t> spatial_dims);
-
-// The value that loses every comparison.
-Value Lowest(Builder& b, DType dtype);
 
 // {value, position} pairs: the larger value; of equals the first position, of NaNs the last (what CPU and CUDA do by
 // scanning the window in order). Associative and commutative. The identity is {Lowest, PastEveryPosition}.

@@ -10,10 +10,10 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
 #include <mutex>
-#include <set>
+#include <string_view>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "pjrt/client.h"
@@ -50,6 +50,8 @@ class Device {
   int index() const { return index_; }
   pjrt::Client& client() const { return *client_; }
   const pjrt::Device& pjrt_device() const { return *pjrt_device_; }
+  // A pending scalar (or other small host data); equal ones share one Value.
+  ValuePtr HostConstant(const TypePtr& type, std::string bytes);
 
   // Queues a task; returns its place in the order. May block for back-pressure.
   Sequence Submit(Task task);
@@ -60,12 +62,12 @@ class Device {
   void AwaitValue(const Value& value);
   // The oldest unreported asynchronous error, which it clears.
   Status TakeError();
-  // Called by destructors of buffers' owners and by fork handlers.
-  void AbandonAfterFork();
+  // Runs what is queued and ends the thread; later tasks fail. For interpreter exit.
+  void Shutdown();
 
   // --- memory. Throws nothing; the caller turns kResourceExhausted into torch.OutOfMemoryError.
-  Status Allocate(Slot& slot, size_t size_bytes);
-  void Free(Slot& slot, size_t size_bytes);
+  Status Allocate(size_t size_bytes);
+  void Free(size_t size_bytes);
   MemoryStats memory() const;
   void ResetPeak();
   void ResetAccumulated();
@@ -79,8 +81,12 @@ class Device {
     int64_t bytes;
   };
   void Loop();
-  void Run(Task& task);
+  pjrt::Event Run(Task& task);
+  Status RunProgram(Task& task, pjrt::Event* ready);
+  Status Upload(Value& value);
   void Finish(Sequence sequence, int64_t bytes);
+  template <typename Predicate>
+  void WaitUntil(const Predicate& done);
 
   std::shared_ptr<pjrt::Client> client_;
   const pjrt::Device* pjrt_device_;
@@ -97,9 +103,10 @@ class Device {
   std::atomic<Sequence> submitted_{0}, completed_{0};
   Status error_;
 
-  mutable std::mutex memory_mutex_;  // guards memory_ and live_
+  mutable std::mutex memory_mutex_;  // guards memory_
   MemoryStats memory_;
-  std::multiset<size_t> live_;  // sizes, for the out-of-memory message
+  std::mutex constants_mutex_;  // guards constants_
+  std::unordered_map<std::string, ValuePtr> constants_;
   std::thread thread_;
 };
 

@@ -4,7 +4,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,52 +13,77 @@
 
 namespace tpu::runtime {
 
-// Emits the op: one hlo value per input in, one per output out. `rng` is ui64[2] {seed, offset}.
-using EmitFn = std::function<std::vector<hlo::Value>(hlo::Builder&, std::span<const hlo::Value> inputs, hlo::Value rng)>;
+// Emits an op: one hlo value per input in, one per output out. `rng` is ui64[2] {seed, offset}.
+struct Emission {
+  std::vector<hlo::Value> outputs;
+  int64_t rng_words = 0;  // ui32 words drawn
+};
+using EmitFn = std::function<Emission(hlo::Builder&, std::span<const hlo::Value> inputs, hlo::Value rng)>;
 
-struct Op {
-  std::string name;  // "aten::add.Tensor"
-  EmitFn emit;
-  std::vector<TypePtr> inputs;   // types of the slots' Values and host scalars, in order
-  std::vector<TypePtr> outputs;  // types of the resulting Values
-  // donations[j] = i: output j may take the memory of input i (it replaces that slot's Value).
-  std::vector<std::pair<int, int>> donations;  // (input, output)
-  int64_t rng_words = 0;  // ui32 words drawn; 0: takes no rng
-  bool checks = false;    // debug mode: emits index checks
-
-  // The op alone as a program; built on first use (recording thread).
-  struct Standalone {
-    std::shared_ptr<Program> program;  // null when every output is an alias of an input
-    std::vector<int> alias;            // per output: the input it is, or -1
-    struct Check {
-      std::string op;
-      int64_t dim, lower, upper;
-    };
-    std::vector<Check> checks;  // one i64[2] result each, after the outputs
+// Immutable, but for the program that is compiled when first asked for.
+class Op {
+ public:
+  struct Check {
+    std::string op;
+    int64_t dim, lower, upper;
   };
-  const Standalone& standalone(pjrt::Client& client);
+
+  // Emits once, to learn the outputs. `inputs`: types of the Values it takes, in order. `replaces`: (input, output) pairs
+  // where the output takes the input's place in a slot and may take its memory. Throws hlo::BuildError.
+  Op(std::string name, EmitFn emit, std::vector<TypePtr> inputs, const std::vector<std::pair<int, int>>& replaces, bool checks);
+
+  const std::string& name() const { return name_; }
+  const EmitFn& emit() const { return emit_; }
+  const std::vector<TypePtr>& inputs() const { return inputs_; }
+  const std::vector<TypePtr>& outputs() const { return outputs_; }
+  // Per output, the input that it simply is, or -1: nothing runs for it.
+  const std::vector<int>& alias() const { return alias_; }
+  bool all_alias() const { return all_alias_; }
+  int64_t rng_words() const { return rng_words_; }
+  // Index checks of debug mode; the program has one i64[2] result each after the outputs.
+  const std::vector<Check>& checks() const { return checks_; }
+  // The StableHLO of the op alone.
+  const std::string& text() const { return text_; }
+  const std::shared_ptr<Program>& program(pjrt::Client& client);
 
  private:
-  std::mutex mutex_;
-  std::optional<Standalone> standalone_;
+  std::string name_;
+  EmitFn emit_;
+  std::vector<TypePtr> inputs_, outputs_;
+  std::vector<int> alias_;
+  bool all_alias_ = false;
+  int64_t rng_words_ = 0;
+  std::vector<Check> checks_;
+  std::vector<std::pair<int, int>> donations_;
+  std::string text_;
+  std::once_flag once_;
+  std::shared_ptr<Program> program_;
 };
 using OpPtr = std::shared_ptr<Op>;
+
+// ui64[2]: a generator's seed and offset.
+const TypePtr& RngStateType();
 
 // A recorded sequence of ops.
 struct Node {
   OpPtr op;
   std::vector<ValuePtr> inputs, outputs;
-  int64_t rng_offset = 0;  // words before this node
+  int64_t rng_offset = 0;  // words drawn by the nodes before it
 };
 
 struct Graph {
   std::vector<Node> nodes;
   int64_t rng_words = 0;
 
-  // Emits all nodes. `bound` gives the graph's inputs; a Value with host bytes is emitted as a constant. A Value that is
-  // neither bound, produced nor known on the host fails with BuildError.
+  // The Values that nodes take and no node makes, in order of first use; those known on the host not among them.
+  std::vector<ValuePtr> FreeValues() const;
+  // Emits all nodes and returns `outputs`. `inputs[i]` is bound to `bound[i]`; a Value with host bytes is emitted as a
+  // constant; one that is neither bound, produced nor known on the host throws hlo::BuildError.
   std::vector<hlo::Value> Emit(hlo::Builder& b, std::span<const ValuePtr> inputs, std::span<const hlo::Value> bound,
                                hlo::Value rng, std::span<const ValuePtr> outputs) const;
 };
+
+// Words are handed out in blocks of four (a Philox output): offsets advance by whole blocks.
+constexpr int64_t RoundUpToBlock(int64_t words) { return (words + 3) / 4 * 4; }
 
 }  // namespace tpu::runtime

@@ -28,6 +28,8 @@ class Platform {
   // In a forked child the client's threads are gone: Get then fails with a message that says so.
   static void MarkForked();
   static bool InForkedChild();
+  // Runs what is queued and ends the submission threads, before the interpreter goes away.
+  static void Shutdown();
 
   Platform(std::shared_ptr<pjrt::Client> client, std::string description);
   ~Platform();

@@ -1,6 +1,7 @@
 // One compiled program: StableHLO text in, an executable out, compiled once on the compile pool.
 #pragma once
 
+#include <atomic>
 #include <future>
 #include <memory>
 #include <string>
@@ -27,7 +28,7 @@ class Program {
   std::vector<std::pair<int, int>> donations_;
   std::string name_;
   std::shared_future<std::shared_ptr<Result<std::unique_ptr<pjrt::LoadedExecutable>>>> compiled_;
-  pjrt::LoadedExecutable* executable_ = nullptr;  // submission threads, after compiled_ is ready
+  std::atomic<pjrt::LoadedExecutable*> executable_{nullptr};  // null until somebody has waited
 };
 
 }  // namespace tpu::runtime

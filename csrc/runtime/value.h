@@ -33,6 +33,7 @@ class Value : public c10::intrusive_ptr_target {
       : device_(&device), type_(std::move(type)), host_bytes_(std::move(host_bytes)) {}
   // Ready at once.
   Value(Device& device, TypePtr type, pjrt::Buffer buffer);
+  ~Value() override;
 
   Device& device() const { return *device_; }
   const Type& type() const { return *type_; }
@@ -54,6 +55,7 @@ class Value : public c10::intrusive_ptr_target {
   TypePtr type_;
   std::string host_bytes_;
   pjrt::Buffer buffer_;
+  int64_t counted_bytes_ = 0;
   std::shared_ptr<const Status> error_;
   std::atomic<State> state_{State::kPending};
 };
@@ -63,6 +65,7 @@ using ValuePtr = c10::intrusive_ptr<Value>;
 // Threads: Get and Set are atomic; ordering between threads is the user's business, as for any tensor.
 class Slot {
  public:
+  // The caller has had Device::Allocate grant the bytes; the slot gives them back.
   Slot(Device& device, size_t size_bytes);
   ~Slot();
   Slot(const Slot&) = delete;
@@ -72,7 +75,7 @@ class Slot {
   // A unique, never dereferenced address: what data_ptr() shows.
   void* address() const { return address_; }
   size_t size_bytes() const { return size_bytes_; }
-  void Resize(size_t size_bytes);
+  Status Resize(size_t size_bytes);
   ValuePtr Get() const;
   void Set(ValuePtr value);
 

@@ -1,0 +1,205 @@
+#include "aten/decomposition.h"
+
+#include <algorithm>
+
+#include "aten/errors.h"
+#include "aten/meta.h"
+#include "aten/tensor.h"
+#include "runtime/recorder.h"
+
+namespace tpu::aten {
+namespace {
+
+using c10::IValue;
+using torch::jit::Stack;
+
+DecomposeHook decompose_hook = nullptr;  // set once at import
+
+// Ops being decomposed by this thread: a decomposition that comes back to its op would not end.
+thread_local std::vector<const void*> in_progress;
+
+class InProgress {
+ public:
+  explicit InProgress(const c10::OperatorHandle& op) { in_progress.push_back(&op.schema()); }
+  ~InProgress() { in_progress.pop_back(); }
+  InProgress(const InProgress&) = delete;
+  InProgress& operator=(const InProgress&) = delete;
+};
+
+bool IsInProgress(const c10::OperatorHandle& op) {
+  return std::find(in_progress.begin(), in_progress.end(), &op.schema()) != in_progress.end();
+}
+
+// The call's arguments with every device tensor replaced by one of the same geometry over a placeholder Value.
+class Placeholders {
+ public:
+  explicit Placeholders(const Call& call) {
+    int next = 0;
+    for (const TensorOperand& operand : call.tensors) {
+      const at::Tensor& t = *operand.tensor;
+      at::Tensor copy = EmptyStrided(*call.device, {static_cast<int64_t>(SlotOf(t).size_bytes() / t.itemsize())}, {1}, t.scalar_type());
+      copy.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes(), t.strides(), t.storage_offset());
+      runtime::ValuePtr value;
+      if (operand.value) {
+        value = c10::make_intrusive<runtime::Value>(*call.device, operand.value->type_ptr());
+        SlotOf(copy).Set(value);
+        values.push_back(value);
+        types.push_back(operand.value->type_ptr());
+      }
+      inputs.push_back(value ? next++ : -1);
+      tensors.push_back(std::move(copy));
+    }
+    for (const IValue& argument : call.arguments) stack.push_back(Replace(argument));
+  }
+
+  std::vector<at::Tensor> tensors;          // per tensor operand
+  std::vector<int> inputs;                  // per tensor operand, its input or -1
+  std::vector<runtime::ValuePtr> values;    // per input
+  std::vector<runtime::TypePtr> types;      // per input
+  Stack stack;
+
+ private:
+  at::Tensor Next(const at::Tensor& t) { return t.defined() && IsTpu(t) ? tensors[used_++] : t; }
+
+  IValue Replace(const IValue& value) {
+    if (value.isTensor()) return Next(value.toTensor());
+    if (value.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& t : value.toTensorVector()) list.push_back(Next(t));
+      return list;
+    }
+    if (value.isOptionalTensorList()) {
+      c10::List<std::optional<at::Tensor>> list;
+      for (const auto& t : value.toOptionalTensorList()) {
+        const std::optional<at::Tensor> element = t;
+        list.push_back(element ? std::optional(Next(*element)) : std::nullopt);
+      }
+      return list;
+    }
+    return value;
+  }
+
+  size_t used_ = 0;
+};
+
+struct DecomposedOp {
+  struct Output {
+    hlo::View view;
+    DType dtype;
+  };
+  runtime::Graph graph;
+  std::vector<runtime::ValuePtr> inputs;
+  std::vector<runtime::ValuePtr> outputs;  // new tensors' Values, then written slots'
+  std::vector<Output> views;               // of the new tensors
+
+  runtime::Emission Emit(hlo::Builder& b, std::span<const hlo::Value> bound, hlo::Value rng) const {
+    runtime::Emission emission;
+    emission.rng_words = graph.rng_words;
+    std::vector<hlo::Value> values = graph.Emit(b, inputs, bound, rng, outputs);
+    for (size_t i = 0; i < values.size(); ++i) {
+      // A result that is a view of something else gets memory of its own, dense and row-major.
+      emission.outputs.push_back(i < views.size() ? hlo::ReadView(b, values[i], views[i].view, views[i].dtype) : values[i]);
+    }
+    return emission;
+  }
+};
+
+runtime::ValuePtr ValueOf(const at::Tensor& tensor) {
+  runtime::ValuePtr value = SlotOf(tensor).Get();
+  if (value) return value;
+  const int64_t count = static_cast<int64_t>(SlotOf(tensor).size_bytes() / tensor.itemsize());
+  runtime::TypePtr type = std::make_shared<runtime::Type>(runtime::Type{ToDType(tensor.scalar_type()), {count}});
+  return c10::make_intrusive<runtime::Value>(SlotOf(tensor).device(), type, std::string(SlotOf(tensor).size_bytes(), '\0'));
+}
+
+class Finisher {
+ public:
+  Finisher(const Call& call, const Placeholders& placeholders) : call_(call), placeholders_(placeholders) {}
+
+  std::unique_ptr<Entry> Finish(runtime::Graph graph, const Stack& results) {
+    auto op = std::make_shared<DecomposedOp>();
+    op->graph = std::move(graph);
+    op->inputs = placeholders_.values;
+    for (size_t r = 0; r < results.size(); ++r) AddReturn(*op, static_cast<int>(r), results[r]);
+    std::vector<std::pair<int, int>> replaces;
+    for (size_t i = 0; i < placeholders_.tensors.size(); ++i) {
+      runtime::ValuePtr now = SlotOf(placeholders_.tensors[i]).Get();
+      const int input = placeholders_.inputs[i];
+      if (!now || (input >= 0 && now == placeholders_.values[input])) continue;
+      if (input >= 0) replaces.emplace_back(input, static_cast<int>(op->outputs.size()));
+      op->outputs.push_back(std::move(now));
+      entry_->writes.push_back(static_cast<int>(i));
+      AddResize(static_cast<int>(i));
+    }
+    entry_->op = std::make_shared<runtime::Op>(
+        call_.plan->name, [op](hlo::Builder& b, std::span<const hlo::Value> inputs, hlo::Value rng) { return op->Emit(b, inputs, rng); },
+        placeholders_.types, replaces, runtime::CurrentMode() == runtime::Mode::kDebug);
+    return std::move(entry_);
+  }
+
+ private:
+  void AddTensor(DecomposedOp& op, const at::Tensor& tensor) {
+    TORCH_CHECK_NOT_IMPLEMENTED(IsTpu(tensor), call_.plan->name, ": its decomposition gives a tensor on ", tensor.device().str());
+    op.views.push_back({ViewOf(tensor), ToDType(tensor.scalar_type())});
+    op.outputs.push_back(ValueOf(tensor));
+    entry_->outputs.push_back({tensor.scalar_type(), tensor.sizes().vec(), hlo::ContiguousStrides(tensor.sizes().vec()), true});
+  }
+
+  void AddReturn(DecomposedOp& op, int index, const IValue& value) {
+    using Kind = Entry::Return::Kind;
+    const int argument = call_.plan->returns.at(index);
+    const int first = static_cast<int>(entry_->outputs.size());
+    if (argument >= 0) {
+      entry_->returns.push_back({Kind::kArgument, argument, 0, {}});
+    } else if (value.isTensorList()) {
+      for (const at::Tensor& t : value.toTensorVector()) AddTensor(op, t);
+      entry_->returns.push_back({Kind::kList, first, static_cast<int>(entry_->outputs.size()) - first, {}});
+    } else if (value.isTensor() && value.toTensor().defined()) {
+      AddTensor(op, value.toTensor());
+      entry_->returns.push_back({Kind::kTensor, first, 0, {}});
+    } else {
+      TORCH_CHECK_NOT_IMPLEMENTED(value.isTensor() || value.isNone(), call_.plan->name, ": its decomposition gives a ", value.tagKind());
+      entry_->returns.push_back({Kind::kUndefined, 0, 0, {}});
+    }
+  }
+
+  void AddResize(int operand) {
+    const at::Tensor& now = placeholders_.tensors[operand];
+    const at::Tensor& was = *call_.tensors[operand].tensor;
+    if (now.sizes() == was.sizes()) return;
+    entry_->resizes.push_back({operand, now.sizes().vec(), now.strides().vec()});
+  }
+
+  const Call& call_;
+  const Placeholders& placeholders_;
+  std::unique_ptr<Entry> entry_ = std::make_unique<Entry>();
+};
+
+}  // namespace
+
+void SetDecomposeHook(DecomposeHook hook) { decompose_hook = hook; }
+
+std::unique_ptr<Entry> BuildDecomposedEntry(const c10::OperatorHandle& op, const Call& call, bool* op_by_op) {
+  if (!decompose_hook || IsInProgress(op)) return nullptr;
+  InProgress guard(op);
+  BelowAutograd below;
+  Placeholders placeholders(call);
+  runtime::Capture capture;
+  Stack results = placeholders.stack;
+  try {
+    if (!decompose_hook(op, &results)) return nullptr;
+    return Finisher(call, placeholders).Finish(std::move(capture.graph), results);
+  } catch (const c10::NotImplementedError&) {
+    // Something in it needs the data, or the host.
+    *op_by_op = runtime::Capture::Current() == &capture;
+    return nullptr;
+  }
+}
+
+void DecomposeOpByOp(const c10::OperatorHandle& op, Stack* stack) {
+  InProgress guard(op);
+  BelowAutograd below;
+  TORCH_CHECK_NOT_IMPLEMENTED(decompose_hook(op, stack), op.operator_name(), ": its decomposition is gone");
+}
+
+}  // namespace tpu::aten

@@ -1,0 +1,146 @@
+#include "aten/kernel.h"
+
+#include <ATen/EmptyTensor.h>
+
+#include <cstring>
+#include <unordered_map>
+
+#include "aten/decomposition.h"
+#include "aten/errors.h"
+#include "aten/generator.h"
+#include "aten/host_fallback.h"
+#include "aten/tensor.h"
+#include "runtime/recorder.h"
+
+namespace tpu::aten {
+namespace {
+
+using torch::jit::Stack;
+
+template <typename T>
+void Append(std::string& bytes, T value) {
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+void AppendScalar(std::string& bytes, const c10::Scalar& s, DType dtype) {
+  switch (dtype) {
+    case DType::kBool: return Append<uint8_t>(bytes, s.toBool());
+    case DType::kI64: return Append<int64_t>(bytes, s.isFloatingPoint() ? static_cast<int64_t>(s.toDouble()) : s.toLong());
+    case DType::kU64: return Append<uint64_t>(bytes, s.toUInt64());
+    case DType::kF32: return Append<float>(bytes, static_cast<float>(s.toDouble()));
+    case DType::kF64: return Append<double>(bytes, s.toDouble());
+    case DType::kC64: return Append<c10::complex<float>>(bytes, static_cast<c10::complex<float>>(s.toComplexDouble()));
+    case DType::kC128: return Append<c10::complex<double>>(bytes, s.toComplexDouble());
+    default: TORCH_INTERNAL_ASSERT(false, "tpu: no scalar operand has type ", std::string(Name(dtype)));
+  }
+}
+
+runtime::ValuePtr ScalarValue(const Call& call, const Entry::ScalarGroup& group) {
+  std::string bytes;
+  for (int i = 0; i < group.count; ++i) AppendScalar(bytes, call.scalars[group.first + i].value, group.type->dtype);
+  // A list of scalars (a step's bias corrections) seldom recurs; a single one mostly does.
+  if (group.packed) return c10::make_intrusive<runtime::Value>(*call.device, group.type, std::move(bytes));
+  return call.device->HostConstant(group.type, std::move(bytes));
+}
+
+at::Tensor MakeOutput(runtime::Device& device, const OutputSpec& spec, runtime::ValuePtr value) {
+  at::Tensor tensor = spec.contiguous ? EmptyContiguous(device, spec.sizes, spec.dtype)
+                                      : EmptyStrided(device, spec.sizes, spec.strides, spec.dtype);
+  SlotOf(tensor).Set(std::move(value));
+  return tensor;
+}
+
+// What the call returns, by the entry.
+std::vector<c10::IValue> MakeReturns(const Call& call, const Entry& entry, std::vector<runtime::ValuePtr>& values) {
+  std::vector<c10::IValue> returns;
+  returns.reserve(entry.returns.size());
+  const auto make = [&](int i) { return MakeOutput(*call.device, entry.outputs[i], std::move(values[i])); };
+  for (const Entry::Return& r : entry.returns) {
+    switch (r.kind) {
+      case Entry::Return::Kind::kTensor: returns.emplace_back(make(r.index)); break;
+      case Entry::Return::Kind::kUndefined: returns.emplace_back(at::Tensor()); break;
+      case Entry::Return::Kind::kArgument: returns.push_back(call.arguments[r.index]); break;
+      case Entry::Return::Kind::kConstant: returns.push_back(r.constant); break;
+      case Entry::Return::Kind::kList: {
+        c10::List<at::Tensor> list;
+        list.reserve(r.count);
+        for (int i = 0; i < r.count; ++i) list.push_back(make(r.index + i));
+        returns.emplace_back(std::move(list));
+        break;
+      }
+    }
+  }
+  return returns;
+}
+
+void ApplyResizes(const Call& call, const Entry& entry) {
+  for (const Entry::Resize& resize : entry.resizes) {
+    const at::Tensor& tensor = *call.tensors[resize.tensor].tensor;
+    const size_t needed = at::detail::computeStorageNbytes(resize.sizes, resize.strides, tensor.itemsize());
+    GrowStorage(*tensor.storage().unsafeGetStorageImpl(), needed);
+    tensor.unsafeGetTensorImpl()->set_sizes_and_strides(resize.sizes, resize.strides);
+  }
+}
+
+std::vector<c10::IValue> RecordCall(const Call& call, const Entry& entry) {
+  ApplyResizes(call, entry);
+  std::vector<runtime::ValuePtr> inputs;
+  inputs.reserve(call.tensors.size() + entry.scalar_groups.size() + 1);
+  for (const TensorOperand& operand : call.tensors) {
+    if (operand.value) inputs.push_back(operand.value);
+  }
+  for (const Entry::ScalarGroup& group : entry.scalar_groups) inputs.push_back(ScalarValue(call, group));
+  std::string rng;
+  if (entry.op->rng_words() > 0 && !runtime::Capture::Current()) {
+    const auto [seed, offset] =
+        NextState(call.generator, static_cast<c10::DeviceIndex>(call.device->index()), entry.op->rng_words());
+    Append(rng, seed);
+    Append(rng, offset);
+  }
+  std::vector<runtime::ValuePtr> values = ValueOrRaise(runtime::Record(*call.device, entry.op, std::move(inputs), std::move(rng)));
+  for (size_t i = 0; i < entry.writes.size(); ++i) {
+    Write(*call.tensors[entry.writes[i]].tensor, std::move(values[entry.outputs.size() + i]));
+  }
+  return MakeReturns(call, entry, values);
+}
+
+}  // namespace
+
+OpKernel::OpKernel(const c10::OperatorHandle& op) : handle_(op), plan_(MakePlan(op.schema())) {}
+
+void OpKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) { Run(stack); }
+
+void OpKernel::Run(Stack* stack) {
+  const size_t count = plan_.arguments.size();
+  std::vector<c10::IValue> results;
+  Entry::Path path;
+  {
+    Call call;
+    ReadCall(plan_, torch::jit::last(*stack, count), /*bake_scalars=*/plan_.match.lowering == nullptr, &call);
+    Entry* entry = table_.Find(call.key);
+    if (!entry) entry = table_.Insert(call.key, BuildEntry(handle_, plan_, call));
+    path = entry->path;
+    if (path == Entry::Path::kRecord) {
+      results = RecordCall(call, *entry);
+    }
+  }
+  if (path == Entry::Path::kOpByOp) return DecomposeOpByOp(handle_, stack);
+  if (path == Entry::Path::kHost) return HostFallback(handle_, stack);
+  torch::jit::drop(*stack, count);
+  for (c10::IValue& result : results) stack->push_back(std::move(result));
+}
+
+OpKernel& KernelFor(const c10::OperatorHandle& op) {
+  static std::mutex mutex;  // guards kernels
+  static auto& kernels = *new std::unordered_map<c10::OperatorName, std::unique_ptr<OpKernel>>;
+  std::lock_guard lock(mutex);
+  auto& kernel = kernels[op.operator_name()];
+  if (!kernel) kernel = std::make_unique<OpKernel>(op);
+  return *kernel;
+}
+
+void CallKernel(const char* name, const char* overload, Stack* stack) {
+  KernelFor(c10::Dispatcher::singleton().findSchemaOrThrow(name, overload)).Run(stack);
+}
+
+}  // namespace tpu::aten

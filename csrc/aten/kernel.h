@@ -1,0 +1,82 @@
+// The generic boxed kernel: one instance per operator serves every call of it.
+//
+// Hot path: read the call, find its entry, collect the slots' Values, record, wrap. Only a miss runs PyTorch's meta kernel,
+// a lowering or a decomposition (entry.cc).
+#pragma once
+
+#include <ATen/core/boxing/KernelFunction.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "aten/call.h"
+#include "aten/schema_plan.h"
+#include "runtime/op.h"
+
+namespace tpu::aten {
+
+// A new tensor among the results.
+struct OutputSpec {
+  c10::ScalarType dtype;
+  std::vector<int64_t> sizes, strides;
+  bool contiguous;
+};
+
+// One key's worth of an operator.
+struct Entry {
+  enum class Path { kRecord, kOpByOp, kHost } path = Path::kRecord;
+  runtime::OpPtr op;
+  std::vector<OutputSpec> outputs;  // op outputs [0, outputs.size())
+  std::vector<int> writes;          // then: the tensor operand whose slot takes op output outputs.size() + i
+  // Per return: new tensors (in order), an argument, or nothing (undefined).
+  struct Return {
+    enum class Kind : uint8_t { kTensor, kList, kUndefined, kArgument, kConstant } kind;
+    int index = 0;  // kTensor, kList: first output; kArgument: the argument
+    int count = 0;  // kList
+    c10::IValue constant;  // kConstant: a number that the shapes decide
+  };
+  std::vector<Return> returns;
+  // out= arguments that the op resizes first: tensor operand and new geometry.
+  struct Resize {
+    int tensor;
+    std::vector<int64_t> sizes, strides;
+  };
+  std::vector<Resize> resizes;
+  // How scalar operands become Values: consecutive ones of one list are packed into one array.
+  struct ScalarGroup {
+    int first, count;
+    bool packed;  // 1-D of `count`, else 0-dim
+    runtime::TypePtr type;
+  };
+  std::vector<ScalarGroup> scalar_groups;
+};
+
+class OpKernel final : public c10::OperatorKernel {
+ public:
+  explicit OpKernel(const c10::OperatorHandle& op);
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+  // As operator(), for kernels that prepare the stack themselves.
+  void Run(torch::jit::Stack* stack);
+  const SchemaPlan& plan() const { return plan_; }
+  const c10::OperatorHandle& handle() const { return handle_; }
+  // Distinct keys so far.
+  size_t num_entries() const { return table_.size(); }
+
+ private:
+  c10::OperatorHandle handle_;
+  SchemaPlan plan_;
+  CallTable<Entry> table_;
+};
+
+// The kernel of an operator; made on first use, alive as long as the process.
+OpKernel& KernelFor(const c10::OperatorHandle& op);
+// Calls the generic kernel of "aten::name.overload" on a stack of arguments and leaves the results there.
+void CallKernel(const char* name, const char* overload, torch::jit::Stack* stack);
+
+// The miss path (entry.cc).
+std::unique_ptr<Entry> BuildEntry(const c10::OperatorHandle& op, const SchemaPlan& plan, const Call& call);
+
+}  // namespace tpu::aten

@@ -1,0 +1,95 @@
+#include "aten/meta.h"
+
+#include <ATen/EmptyTensor.h>
+
+#include <mutex>
+
+#include "aten/tensor.h"
+
+namespace tpu::aten {
+namespace {
+
+void (*meta_import_hook)() = nullptr;  // set once at import
+
+at::Tensor ToMeta(const at::Tensor& tensor) {
+  if (!tensor.defined() || !IsTpu(tensor)) return tensor;
+  at::Tensor meta = at::detail::empty_strided_meta(tensor.sizes(), tensor.strides(), tensor.scalar_type());
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) meta.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return meta;
+}
+
+c10::IValue ToMeta(const c10::IValue& value) {
+  if (value.isTensor()) return ToMeta(value.toTensor());
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& t : value.toTensorVector()) list.push_back(ToMeta(t));
+    return list;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const std::optional<at::Tensor>& t : value.toOptionalTensorList()) {
+      list.push_back(t ? std::optional(ToMeta(*t)) : std::nullopt);
+    }
+    return list;
+  }
+  if (value.isDevice()) return c10::Device(c10::DeviceType::Meta);
+  if (value.isGenerator()) return {};
+  return value;
+}
+
+bool HasMetaKernel(const c10::OperatorHandle& op) {
+  return op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta);
+}
+
+c10::DispatchKeySet HigherKeys() {
+  return c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset |
+         c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot, c10::DispatchKey::PreDispatch,
+                              c10::DispatchKey::FuncTorchDynamicLayerFrontMode, c10::DispatchKey::FuncTorchDynamicLayerBackMode,
+                              c10::DispatchKey::Functionalize, c10::DispatchKey::PythonDispatcher});
+}
+
+}  // namespace
+
+BelowAutograd::BelowAutograd() : guard_(HigherKeys()) {}
+
+void SetMetaImportHook(void (*hook)()) { meta_import_hook = hook; }
+
+namespace {
+
+// False when the op turns out to have no meta kernel of its own (an overrideable op's default raises).
+bool TryMeta(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments, MetaResult* result) {
+  if (!HasMetaKernel(op)) return false;
+  BelowAutograd guard;
+  *result = {};
+  torch::jit::Stack stack;
+  for (const c10::IValue& argument : arguments) {
+    result->arguments.push_back(ToMeta(argument));
+    stack.push_back(result->arguments.back());
+  }
+  try {
+    op.callBoxed(stack);
+  } catch (const c10::NotImplementedError&) {
+    return false;
+  }
+  result->returns = std::move(stack);
+  return true;
+}
+
+void ImportFurtherKernels() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (meta_import_hook) meta_import_hook();
+  });
+}
+
+}  // namespace
+
+std::optional<MetaResult> RunMeta(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments) {
+  MetaResult result;
+  if (TryMeta(op, arguments, &result)) return result;
+  ImportFurtherKernels();
+  if (TryMeta(op, arguments, &result)) return result;
+  return std::nullopt;
+}
+
+}  // namespace tpu::aten

@@ -1,0 +1,301 @@
+#include "runtime/device.h"
+
+#include <chrono>
+
+#include "runtime/platform.h"
+#include "runtime/program.h"
+
+namespace tpu::runtime {
+namespace {
+
+// In flight at most; recording then waits. Results are allocated when they are computed, not when they are recorded, so
+// the byte limit only has to bound what a long queue keeps alive.
+constexpr size_t kMaxQueued = 2048;
+constexpr int64_t kMaxQueuedBytes = int64_t{1} << 30;
+// On devices that execute asynchronously: programs handed to PJRT and not yet complete.
+constexpr size_t kMaxExecuting = 32;
+// An idle submission thread spins this long before it sleeps: a futex wake-up costs more than a small program.
+constexpr auto kSpin = std::chrono::microseconds(40);
+constexpr auto kPoll = std::chrono::milliseconds(50);
+constexpr size_t kMaxConstants = 4096;
+
+WaitHooks wait_hooks;  // set once at import, before any wait
+
+inline void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+template <typename Predicate>
+bool SpinUntil(const Predicate& done) {
+  const auto end = std::chrono::steady_clock::now() + kSpin;
+  do {
+    for (int i = 0; i < 64; ++i) {
+      if (done()) return true;
+      Pause();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return done();
+}
+
+int64_t OutputBytes(const Task& task) {
+  int64_t bytes = 0;
+  for (const ValuePtr& v : task.outputs) bytes += hlo::NumElements(v->type().dims) * ItemSize(v->type().dtype);
+  return bytes;
+}
+
+// Lets the Python layer release its lock for the length of a wait.
+class ReleaseGuard {
+ public:
+  ReleaseGuard() : state_(wait_hooks.release ? wait_hooks.release() : nullptr) {}
+  ~ReleaseGuard() {
+    if (wait_hooks.reacquire) wait_hooks.reacquire(state_);
+  }
+  ReleaseGuard(const ReleaseGuard&) = delete;
+  ReleaseGuard& operator=(const ReleaseGuard&) = delete;
+
+ private:
+  void* state_;
+};
+
+}  // namespace
+
+void SetWaitHooks(WaitHooks hooks) { wait_hooks = hooks; }
+
+Device::Device(std::shared_ptr<pjrt::Client> client, const pjrt::Device& device, int index)
+    : client_(std::move(client)), pjrt_device_(&device), index_(index), thread_([this] { Loop(); }) {}
+
+Device::~Device() { Shutdown(); }
+
+void Device::Shutdown() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  work_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+template <typename Predicate>
+void Device::WaitUntil(const Predicate& done) {
+  if (done() || SpinUntil(done)) return;
+  ReleaseGuard release;
+  waiters_.fetch_add(1);
+  struct Leave {
+    std::atomic<int>& n;
+    ~Leave() { n.fetch_sub(1); }
+  } leave{waiters_};
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      if (progress_.wait_for(lock, kPoll, done)) return;
+    }
+    if (wait_hooks.poll) wait_hooks.poll();
+  }
+}
+
+Sequence Device::Submit(Task task) {
+  const int64_t bytes = OutputBytes(task);
+  if (queued_.load(std::memory_order_relaxed) >= kMaxQueued ||
+      in_flight_bytes_.load(std::memory_order_relaxed) > kMaxQueuedBytes) {
+    WaitUntil([this] { return queued_.load() < kMaxQueued / 2 && in_flight_bytes_.load() <= kMaxQueuedBytes / 2; });
+  }
+  Sequence sequence;
+  bool wake;
+  {
+    std::lock_guard lock(mutex_);
+    sequence = submitted_.load(std::memory_order_relaxed) + 1;
+    queue_.push_back({std::move(task), sequence, bytes});
+    queued_.fetch_add(1, std::memory_order_release);
+    in_flight_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+    submitted_.store(sequence, std::memory_order_release);
+    wake = sleeping_;
+  }
+  if (wake) work_.notify_one();
+  return sequence;
+}
+
+void Device::Await(Sequence sequence) {
+  WaitUntil([&] { return Completed(sequence); });
+}
+
+void Device::AwaitValue(const Value& value) {
+  WaitUntil([&] { return value.ready(); });
+}
+
+Status Device::TakeError() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(error_, Status());
+}
+
+void Device::Finish(Sequence sequence, int64_t bytes) {
+  in_flight_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  completed_.store(sequence);
+  if (waiters_.load() > 0) {
+    std::lock_guard lock(mutex_);  // so that no waiter misses it between its test and its sleep
+    progress_.notify_all();
+  }
+}
+
+void Device::Loop() {
+  struct Executing {
+    pjrt::Event ready;
+    Sequence sequence;
+    int64_t bytes;
+  };
+  std::deque<Executing> executing;
+  std::deque<Queued> batch;
+  const size_t max_executing = client_->is_cpu() ? 0 : kMaxExecuting;
+  const auto retire = [&](size_t keep) {
+    while (executing.size() > keep) {
+      Executing& oldest = executing.front();
+      if (Status s = oldest.ready.Await(); !s.ok()) {
+        std::lock_guard lock(mutex_);
+        if (error_.ok()) error_ = s;
+      }
+      Finish(oldest.sequence, oldest.bytes);
+      executing.pop_front();
+    }
+  };
+  for (;;) {
+    const auto has_work = [this] { return queued_.load(std::memory_order_acquire) > 0; };
+    if (!has_work()) {
+      retire(0);
+      SpinUntil(has_work);
+    }
+    {
+      std::unique_lock lock(mutex_);
+      if (queue_.empty()) {
+        sleeping_ = true;
+        work_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+        sleeping_ = false;
+        if (queue_.empty()) return;
+      }
+      batch.swap(queue_);
+    }
+    while (!batch.empty()) {
+      Queued item = std::move(batch.front());
+      batch.pop_front();
+      pjrt::Event ready = Run(item.task);
+      item.task = Task();  // lets go of inputs before completion is announced
+      queued_.fetch_sub(1, std::memory_order_release);
+      executing.push_back({std::move(ready), item.sequence, item.bytes});
+      retire(max_executing);
+    }
+  }
+}
+
+pjrt::Event Device::Run(Task& task) {
+  pjrt::Event ready;
+  Status status = task.run ? task.run() : Status();
+  if (status.ok() && task.program) status = RunProgram(task, &ready);
+  if (!status.ok()) {
+    auto error = std::make_shared<const Status>(
+        status.code(), task.name.empty() ? status.message() : std::string(task.name) + ": " + status.message());
+    for (ValuePtr& output : task.outputs) output->Fail(error);
+    std::lock_guard lock(mutex_);
+    if (error_.ok()) error_ = *error;
+  }
+  if (task.done) task.done(status);
+  return ready;
+}
+
+Status Device::Upload(Value& value) {
+  TPU_ASSIGN_OR_RETURN(pjrt::Buffer buffer,
+                       client_->FromHost(value.host_bytes().data(), value.type().dtype, value.type().dims, *pjrt_device_,
+                                         pjrt::HostSemantics::kDuringCall));
+  value.Fulfil(std::move(buffer));
+  return {};
+}
+
+Status Device::RunProgram(Task& task, pjrt::Event* ready) {
+  TPU_ASSIGN_OR_RETURN(pjrt::LoadedExecutable * executable, task.program->Executable());
+  thread_local std::vector<const pjrt::Buffer*> arguments;
+  thread_local std::vector<int64_t> spared;
+  arguments.clear();
+  spared.clear();
+  for (const ValuePtr& input : task.inputs) {
+    if (!input->ready() && !input->host_bytes().empty()) TPU_RETURN_IF_ERROR(Upload(*input));
+    const pjrt::Buffer* buffer = input->buffer();
+    if (buffer == nullptr) {
+      if (input->error()) return *input->error();
+      return {Code::kInternal, "an input was never computed (a tensor from inside a capture used outside it)"};
+    }
+    arguments.push_back(buffer);
+  }
+  // Memory may be reused only where this task alone still refers to the value.
+  for (auto [parameter, result] : task.program->donations()) {
+    if (task.inputs[parameter].use_count() > 1) spared.push_back(parameter);
+  }
+  TPU_ASSIGN_OR_RETURN(std::vector<pjrt::Buffer> results, executable->Execute(arguments, pjrt_device_, spared));
+  if (!results.empty()) *ready = results.front().ready();
+  if (client_->is_cpu()) {
+    if (Status s = ready->Await(); !s.ok()) return s;
+  }
+  for (size_t i = 0; i < task.outputs.size(); ++i) task.outputs[i]->Fulfil(std::move(results.at(i)));
+  return {};
+}
+
+ValuePtr Device::HostConstant(const TypePtr& type, std::string bytes) {
+  std::string key = bytes + static_cast<char>(type->dtype) + static_cast<char>(type->dims.size());
+  std::lock_guard lock(constants_mutex_);
+  if (auto it = constants_.find(key); it != constants_.end() && it->second->type() == *type) return it->second;
+  // Values that change every step (an lr, a step count) would fill it; what recurs comes back at once.
+  if (constants_.size() >= kMaxConstants) constants_.clear();
+  auto value = c10::make_intrusive<Value>(*this, type, std::move(bytes));
+  constants_.insert_or_assign(std::move(key), value);
+  return value;
+}
+
+Status Device::Allocate(size_t size_bytes) {
+  const auto size = static_cast<int64_t>(size_bytes);
+  std::lock_guard lock(memory_mutex_);
+  if (size > memory_.limit_bytes - memory_.allocated_bytes) {
+    const auto mib = [](int64_t bytes) { return std::to_string(bytes / (1 << 20)) + " MiB"; };
+    return {Code::kResourceExhausted,
+            "TPU out of memory. Tried to allocate " + mib(size) + " on tpu:" + std::to_string(index_) + ", where " +
+                mib(memory_.allocated_bytes) + " of " + mib(memory_.limit_bytes) + " are in use"};
+  }
+  memory_.allocated_bytes += size;
+  memory_.total_allocated_bytes += size;
+  memory_.allocations += 1;
+  memory_.peak_bytes = std::max(memory_.peak_bytes, memory_.allocated_bytes);
+  return {};
+}
+
+void Device::Free(size_t size_bytes) {
+  std::lock_guard lock(memory_mutex_);
+  memory_.allocated_bytes -= static_cast<int64_t>(size_bytes);
+  memory_.total_freed_bytes += static_cast<int64_t>(size_bytes);
+  memory_.frees += 1;
+}
+
+void Device::CountBuffer(int64_t delta_bytes) {
+  std::lock_guard lock(memory_mutex_);
+  memory_.buffer_bytes += delta_bytes;
+  memory_.peak_buffer_bytes = std::max(memory_.peak_buffer_bytes, memory_.buffer_bytes);
+}
+
+MemoryStats Device::memory() const {
+  std::lock_guard lock(memory_mutex_);
+  return memory_;
+}
+
+void Device::ResetPeak() {
+  std::lock_guard lock(memory_mutex_);
+  memory_.peak_bytes = memory_.allocated_bytes;
+  memory_.peak_buffer_bytes = memory_.buffer_bytes;
+}
+
+void Device::ResetAccumulated() {
+  std::lock_guard lock(memory_mutex_);
+  memory_.allocations = memory_.frees = memory_.total_allocated_bytes = memory_.total_freed_bytes = 0;
+}
+
+void Device::SetLimit(int64_t bytes) {
+  std::lock_guard lock(memory_mutex_);
+  memory_.limit_bytes = bytes;
+}
+
+}  // namespace tpu::runtime

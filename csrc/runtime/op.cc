@@ -1,0 +1,107 @@
+#include "runtime/op.h"
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace tpu::runtime {
+
+const TypePtr& RngStateType() {
+  static const auto& type = *new TypePtr(std::make_shared<Type>(Type{DType::kU64, {2}}));
+  return type;
+}
+
+Op::Op(std::string name, EmitFn emit, std::vector<TypePtr> inputs, const std::vector<std::pair<int, int>>& replaces, bool checks)
+    : name_(std::move(name)), emit_(std::move(emit)), inputs_(std::move(inputs)) {
+  hlo::Builder b;
+  b.EnableChecks(checks);
+  b.SetCheckedOp(name_);
+  b.SetLocation(name_);
+  std::vector<hlo::Value> parameters;
+  for (const TypePtr& type : inputs_) parameters.push_back(b.Parameter(*type));
+  hlo::Value rng = b.Parameter(*RngStateType());
+  Emission emission = emit_(b, parameters, rng);
+  rng_words_ = emission.rng_words;
+
+  std::vector<hlo::Value> results;
+  for (const hlo::Value& output : emission.outputs) {
+    outputs_.push_back(std::make_shared<Type>(output.type()));
+    const auto same = std::find_if(parameters.begin(), parameters.end(), [&](const hlo::Value& p) { return p.id() == output.id(); });
+    alias_.push_back(same == parameters.end() ? -1 : static_cast<int>(same - parameters.begin()));
+    if (alias_.back() < 0) results.push_back(output);
+  }
+  all_alias_ = results.empty() && b.checks().empty();
+  for (const auto& [input, output] : replaces) {
+    const int result = static_cast<int>(output - std::count_if(alias_.begin(), alias_.begin() + output, [](int a) { return a >= 0; }));
+    const bool fits = alias_[output] < 0 && *inputs_[input] == *outputs_[output];
+    const bool taken = std::find(alias_.begin(), alias_.end(), input) != alias_.end();
+    if (fits && !taken) {
+      b.Donate(input, result);
+      donations_.emplace_back(input, result);
+    }
+  }
+  for (const auto& check : b.checks()) {
+    results.push_back(check.offender);
+    checks_.push_back({check.op, check.dim, check.lower, check.upper});
+  }
+  if (all_alias_) return;
+  if (rng_words_ > 0) inputs_.push_back(RngStateType());
+  else b.DropParameter(rng);
+  text_ = b.Finish(results);
+}
+
+const std::shared_ptr<Program>& Op::program(pjrt::Client& client) {
+  std::call_once(once_, [&] { program_ = std::make_shared<Program>(client, text_, donations_, name_); });
+  return program_;
+}
+
+namespace {
+
+hlo::Value EmitConstant(hlo::Builder& b, const Value& value) {
+  return b.ConstBytes(value.type(), value.host_bytes());
+}
+
+}  // namespace
+
+std::vector<ValuePtr> Graph::FreeValues() const {
+  std::unordered_set<const Value*> seen;
+  std::vector<ValuePtr> free;
+  for (const Node& node : nodes) {
+    for (const ValuePtr& input : node.inputs) {
+      if (input->host_bytes().empty() && seen.insert(input.get()).second) free.push_back(input);
+    }
+    for (const ValuePtr& output : node.outputs) seen.insert(output.get());
+  }
+  return free;
+}
+
+std::vector<hlo::Value> Graph::Emit(hlo::Builder& b, std::span<const ValuePtr> inputs, std::span<const hlo::Value> bound,
+                                    hlo::Value rng, std::span<const ValuePtr> outputs) const {
+  std::unordered_map<const Value*, hlo::Value> known;
+  for (size_t i = 0; i < inputs.size(); ++i) known.emplace(inputs[i].get(), bound[i]);
+  const auto find = [&](const ValuePtr& value, const std::string& user) {
+    if (auto it = known.find(value.get()); it != known.end()) return it->second;
+    if (!value->host_bytes().empty()) return known.emplace(value.get(), EmitConstant(b, *value)).first->second;
+    throw hlo::BuildError(user + ": expected a tensor made inside the captured function or passed to it, found another device tensor");
+  };
+  for (const Node& node : nodes) {
+    std::vector<hlo::Value> operands;
+    const size_t count = node.op->inputs().size() - (node.op->rng_words() > 0 ? 1 : 0);
+    for (size_t i = 0; i < count; ++i) operands.push_back(find(node.inputs[i], node.op->name()));
+    hlo::Value state = rng;
+    if (node.op->rng_words() > 0 && node.rng_offset > 0) {
+      const int64_t shift[] = {0, node.rng_offset};
+      state = b.Add(rng, b.ConstInts(shift, DType::kU64));
+    }
+    b.SetLocation(node.op->name());
+    b.SetCheckedOp(node.op->name());
+    Emission emission = node.op->emit()(b, operands, state);
+    for (size_t i = 0; i < node.outputs.size(); ++i) known.insert_or_assign(node.outputs[i].get(), emission.outputs[i]);
+  }
+  std::vector<hlo::Value> results;
+  for (const ValuePtr& output : outputs) results.push_back(find(output, "capture"));
+  return results;
+}
+
+}  // namespace tpu::runtime

@@ -1,0 +1,85 @@
+#include "runtime/value.h"
+
+#include "runtime/device.h"
+#include "runtime/platform.h"
+
+namespace tpu::runtime {
+namespace {
+
+// Addresses are handed out once and never dereferenced; a gap between storages keeps offset arithmetic of different
+// tensors apart.
+void* NextAddress(size_t size_bytes) {
+  constexpr uint64_t kBase = uint64_t{1} << 46, kAlign = 512;
+  static std::atomic<uint64_t> next{kBase};
+  const uint64_t size = (size_bytes + 2 * kAlign - 1) / kAlign * kAlign;
+  return reinterpret_cast<void*>(next.fetch_add(size, std::memory_order_relaxed));
+}
+
+class SpinGuard {
+ public:
+  explicit SpinGuard(std::atomic_flag& flag) : flag_(flag) {
+    while (flag_.test_and_set(std::memory_order_acquire)) {
+    }
+  }
+  ~SpinGuard() { flag_.clear(std::memory_order_release); }
+  SpinGuard(const SpinGuard&) = delete;
+  SpinGuard& operator=(const SpinGuard&) = delete;
+
+ private:
+  std::atomic_flag& flag_;
+};
+
+}  // namespace
+
+Value::Value(Device& device, TypePtr type, pjrt::Buffer buffer) : Value(device, std::move(type)) {
+  Fulfil(std::move(buffer));
+}
+
+Value::~Value() {
+  if (state_.load(std::memory_order_acquire) != State::kReady) return;
+  if (Platform::InForkedChild()) {
+    // The plugin's threads do not exist here; its memory goes with the process.
+    [[maybe_unused]] auto* leaked = new pjrt::Buffer(std::move(buffer_));
+    return;
+  }
+  device_->CountBuffer(-counted_bytes_);
+}
+
+void Value::Fulfil(pjrt::Buffer buffer) {
+  buffer_ = std::move(buffer);
+  counted_bytes_ = static_cast<int64_t>(buffer_.dense_size_bytes());
+  device_->CountBuffer(counted_bytes_);
+  state_.store(State::kReady, std::memory_order_release);
+}
+
+void Value::Fail(std::shared_ptr<const Status> error) {
+  error_ = std::move(error);
+  state_.store(State::kFailed, std::memory_order_release);
+}
+
+Slot::Slot(Device& device, size_t size_bytes)
+    : device_(&device), address_(NextAddress(size_bytes)), size_bytes_(size_bytes) {}
+
+Slot::~Slot() { device_->Free(size_bytes_); }
+
+Status Slot::Resize(size_t size_bytes) {
+  if (size_bytes > size_bytes_) {
+    TPU_RETURN_IF_ERROR(device_->Allocate(size_bytes - size_bytes_));
+  } else {
+    device_->Free(size_bytes_ - size_bytes);
+  }
+  size_bytes_ = size_bytes;
+  return {};
+}
+
+ValuePtr Slot::Get() const {
+  SpinGuard guard(lock_);
+  return value_;
+}
+
+void Slot::Set(ValuePtr value) {
+  SpinGuard guard(lock_);
+  value_.swap(value);
+}
+
+}  // namespace tpu::runtime
