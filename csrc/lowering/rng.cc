@@ -22,10 +22,12 @@ Value High(Builder& b, Value x) { return b.Cast(b.ShiftRightLogical(x, b.ConstIn
 
 // The high word of the 64-bit product, by 16-bit halves: a TPU has no 64-bit integers. No sum here exceeds 32 bits.
 Value HighProduct(Builder& b, Value x, int64_t factor) {
-  Value mask = Word(b, 0xFFFF), half = Word(b, 16), factor_low = Word(b, factor & 0xFFFF), factor_high = Word(b, factor >> 16);
+  Value mask = Word(b, 0xFFFF), half = Word(b, 16);
+  Value factor_low = Word(b, factor & 0xFFFF), factor_high = Word(b, factor >> 16);
   Value low = b.And(x, mask), high = b.ShiftRightLogical(x, half);
   Value cross = b.Mul(low, factor_high);
-  Value middle = b.Add(b.ShiftRightLogical(b.Mul(low, factor_low), half), b.Add(b.And(cross, mask), b.Mul(high, factor_low)));
+  Value carried = b.Add(b.ShiftRightLogical(b.Mul(low, factor_low), half), b.And(cross, mask));
+  Value middle = b.Add(carried, b.Mul(high, factor_low));
   return b.Add(b.Mul(high, factor_high), b.Add(b.ShiftRightLogical(cross, half), b.ShiftRightLogical(middle, half)));
 }
 
