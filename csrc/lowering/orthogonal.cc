@@ -1,4 +1,4 @@
-// Orthogonal factorizations: QR and its pieces, least squares, eigenvalues of Hermitian matrices.
+// QR, its pieces, and least squares.
 #include <algorithm>
 
 #include "lowering/matrix_stack.h"
@@ -57,24 +57,6 @@ std::vector<Value> Lstsq(Builder& b, Value a, Value y, std::optional<double> /*r
   return {vector ? b.Squeeze(x, -1) : x, residuals, b.Full(Ints{0}, 0.0, DType::kI64), none};
 }
 LOWER("linalg_lstsq", Lstsq);
-
-// {eigenvalues in ascending order, eigenvectors in columns}; only the triangle `uplo` is read.
-std::pair<Value, Value> Eigh(Builder& b, Value a, std::string_view uplo, bool compute_v) {
-  int64_t n = a.dim(-1);
-  Ints lead = StackDims(a);
-  Type values{RealOf(a.dtype()), Join(lead, Ints{n})};
-  if (a.numel() == 0) return {b.Zeros(values), compute_v ? a : b.Full(Ints{0}, 0.0, a.dtype())};
-  bool lower = uplo != "U" && uplo != "u";
-  Value triangle = lower ? Tril(b, a, -1) : Triu(b, a, 1);
-  // Only the real part of the diagonal counts.
-  Value diagonal = b.Select(b.Cast(Eye(b, n, n, DType::kI32), DType::kBool), b.Cast(b.Real(a), a.dtype()), 0.0);
-  a = triangle + ConjTranspose(b, triangle) + diagonal;
-  // {lower, sorted, most sweeps, tolerance}
-  std::vector<Value> out = b.CustomCall("Eigh", std::vector<Value>{a}, std::vector<Type>{a.type(), values},
-                                        "backend_config = \"1,1,100,1e-15\"");
-  return {out[1], compute_v ? out[0] : b.Full(Ints{0}, 0.0, a.dtype())};
-}
-LOWER("_linalg_eigh", Eigh);
 
 }  // namespace
 }  // namespace tpu::lowering
