@@ -25,7 +25,9 @@ Value Grouped(Builder& b, Value x, const Heads& h) {
   return b.Reshape(x, Ints{h.batch, h.kv_heads, h.group, x.dim(-2), x.dim(-1)});
 }
 // A key-like tensor to [B, key heads, length, features].
-Value Batched(Builder& b, Value x, const Heads& h) { return b.Reshape(x, Ints{h.batch, h.kv_heads, x.dim(-2), x.dim(-1)}); }
+Value Batched(Builder& b, Value x, const Heads& h) {
+  return b.Reshape(x, Ints{h.batch, h.kv_heads, x.dim(-2), x.dim(-1)});
+}
 
 DType Accumulator(DType t) { return t == DType::kF64 ? DType::kF64 : DType::kF32; }
 

@@ -90,8 +90,8 @@ Value WeightGradient(Builder& b, Value grad, Value x, const Ints& weight_dims, c
   return b.Convolution(x, grad, conv);
 }
 
-Value Convolution(Builder& b, Value x, Value weight, std::optional<Value> bias, Ints stride, Ints padding, Ints dilation,
-                  bool transposed, Ints output_padding, int64_t groups) {
+Value Convolution(Builder& b, Value x, Value weight, std::optional<Value> bias, Ints stride, Ints padding,
+                  Ints dilation, bool transposed, Ints output_padding, int64_t groups) {
   Geometry g = MakeGeometry(x.rank() - 2, stride, padding, dilation, output_padding, groups);
   Value y = transposed ? Transposed(b, x, weight, g) : Forward(b, x, weight, g);
   if (!bias) return y;

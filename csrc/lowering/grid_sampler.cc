@@ -169,8 +169,10 @@ Value FromRows(Builder& b, Value rows, std::span<const int64_t> spatial) {
   return b.Reshape(b.SwapDims(rows, 1, 2), dims);
 }
 
-// {inside, zero where not} over channels.
-Value Masked(Builder& b, const Corner& corner, Value rows) { return b.Select(b.Unsqueeze(corner.inside, 2), rows, 0.0); }
+// Zero where the corner lies outside the image.
+Value Masked(Builder& b, const Corner& corner, Value rows) {
+  return b.Select(b.Unsqueeze(corner.inside, 2), rows, 0.0);
+}
 
 Value GridSample(Builder& b, Value x, Value grid, int64_t mode, int64_t padding_mode, bool align_corners) {
   Ints out(grid.dims().begin() + 1, grid.dims().end() - 1);

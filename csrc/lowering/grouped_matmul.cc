@@ -131,7 +131,8 @@ Value ScaledGroupedMm(Builder& b, Value x, Value y, Value scale_x, Value scale_y
   Value wide_x = b.Cast(x, DType::kF32), wide_y = b.Cast(y, DType::kF32);
   if (x.rank() == 2 && y.rank() == 2) {
     out = GroupedMatMul(b, wide_x, wide_y, offs, std::nullopt);
-    out = out * b.Reshape(scale_x, Ints{out.dim(0), out.dim(1), 1}) * b.Reshape(scale_y, Ints{out.dim(0), 1, out.dim(2)});
+    int64_t groups = out.dim(0);
+    out = out * b.Reshape(scale_x, Ints{groups, out.dim(1), 1}) * b.Reshape(scale_y, Ints{groups, 1, out.dim(2)});
   } else {
     // A row scale multiplies rows of x, a column scale columns of y, wherever the groups lie.
     Ints rows(x.dims().begin(), x.dims().end() - 1), columns(y.dims().begin(), y.dims().end() - 2);

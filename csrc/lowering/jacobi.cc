@@ -1,5 +1,5 @@
-// Singular values, and eigenvalues of Hermitian matrices, by one-sided Jacobi rotations (Hestenes). XLA's own "Eigh" stops
-// at the square root of the element type's precision.
+// Singular values, and eigenvalues of Hermitian matrices, by one-sided Jacobi rotations (Hestenes). XLA's own "Eigh"
+// stops at the square root of the element type's precision.
 #include <algorithm>
 #include <limits>
 

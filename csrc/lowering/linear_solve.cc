@@ -21,7 +21,8 @@ LOWER("linalg_solve_triangular", [](Builder& b, Value a, Value y, bool upper, bo
 
 std::pair<Value, Value> TriangularSolve(Builder& b, Value y, Value a, bool upper, bool transpose, bool unit) {
   Ints lead = hlo::BroadcastDims(StackDims(a), StackDims(y));
-  return {SolveTriangular(b, a, y, upper, true, unit, transpose ? "TRANSPOSE" : "NO_TRANSPOSE"), ExpandStack(b, a, lead)};
+  Value x = SolveTriangular(b, a, y, upper, true, unit, transpose ? "TRANSPOSE" : "NO_TRANSPOSE");
+  return {x, ExpandStack(b, a, lead)};
 }
 LOWER("triangular_solve", TriangularSolve);
 
@@ -98,7 +99,8 @@ std::vector<Value> LuFactors(Builder& b, Value a, bool pivot) {
   Ints lead = StackDims(a);
   Lu lu = Factorize(b, ToStack(b, a), pivot);
   // Without pivoting there is no P.
-  Value p = pivot ? FromStack(b, PermutationMatrix(b, lu.permutation, a.dtype()), lead) : b.Full(Ints{0}, 0.0, a.dtype());
+  Value p = pivot ? FromStack(b, PermutationMatrix(b, lu.permutation, a.dtype()), lead)
+                  : b.Full(Ints{0}, 0.0, a.dtype());
   Value factors = FromStack(b, lu.factors, lead);
   return {p, LowerFactor(b, factors), UpperFactor(b, factors)};
 }

@@ -22,8 +22,9 @@ Value Mm(Builder& b, Value x, Value y) { return b.MatMul(x, y); }
 LOWER("mm", Mm, kExact);
 LOWER("bmm", Mm, kExact);
 LOWER("mv", [](Builder& b, Value x, Value v) { return b.DotGeneral(x, v, {}, {}, Ints{1}, Ints{0}); }, kExact);
-LOWER("dot", [](Builder& b, Value x, Value y) { return b.DotGeneral(x, y, {}, {}, Ints{0}, Ints{0}); }, kExact);
-LOWER("vdot", [](Builder& b, Value x, Value y) { return b.DotGeneral(b.Conj(x), y, {}, {}, Ints{0}, Ints{0}); }, kExact);
+Value Dot(Builder& b, Value x, Value y) { return b.DotGeneral(x, y, {}, {}, Ints{0}, Ints{0}); }
+LOWER("dot", Dot, kExact);
+LOWER("vdot", [](Builder& b, Value x, Value y) { return Dot(b, b.Conj(x), y); }, kExact);
 
 Value MmTyped(Builder& b, Value x, Value y, DType out) { return b.MatMul(x, y, out); }
 LOWER("mm.dtype", MmTyped, kExact);

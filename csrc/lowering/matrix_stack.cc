@@ -74,7 +74,8 @@ Lu Factorize(Builder& b, Value x, bool pivot) {
       [&](Builder&, std::span<const Value> v) {
         Value k = v[0], a = v[1], permutation = v[3];
         auto column = [&](Value matrix) {
-          return b.Reshape(b.DynamicSlice(matrix, std::vector<Value>{zero, zero, k}, Ints{batch, m, 1}), Ints{batch, m});
+          std::vector<Value> at = {zero, zero, k};
+          return b.Reshape(b.DynamicSlice(matrix, at, Ints{batch, m, 1}), Ints{batch, m});
         };
         Value chosen = b.BroadcastTo(k, Ints{batch, 1});
         if (pivot) {
@@ -129,7 +130,9 @@ Value HouseholderProduct(Builder& b, Value reflectors, Value tau, int64_t column
   if (reflectors.dim(-1) > reflectors.dim(-2)) reflectors = b.SliceDim(reflectors, -1, 0, reflectors.dim(-2));
   int64_t m = reflectors.dim(-2), given = reflectors.dim(-1);
   Ints lead = StackDims(reflectors), dims = Join(lead, Ints{m, columns});
-  if (hlo::NumElements(dims) == 0 || tau.numel() == 0) return b.BroadcastTo(Eye(b, m, columns, reflectors.dtype()), dims);
+  if (hlo::NumElements(dims) == 0 || tau.numel() == 0) {
+    return b.BroadcastTo(Eye(b, m, columns, reflectors.dtype()), dims);
+  }
   // Reflectors that are not there have tau zero.
   Ints none(lead.size() + 2, 0), more = none;
   more.back() = std::max<int64_t>(columns - given, 0);

@@ -7,15 +7,16 @@ namespace tpu::lowering {
 namespace {
 
 LOWER("geqrf", Geqrf);
-LOWER("linalg_householder_product",
-      [](Builder& b, Value reflectors, Value tau) { return HouseholderProduct(b, reflectors, tau, reflectors.dim(-1)); });
+LOWER("linalg_householder_product", [](Builder& b, Value reflectors, Value tau) {
+  return HouseholderProduct(b, reflectors, tau, reflectors.dim(-1));
+});
 
 // mode "reduced": Q [m, k], R [k, n]; "complete": Q [m, m], R [m, n]; "r": R [k, n] alone; k = min(m, n).
 std::pair<Value, Value> Qr(Builder& b, Value a, std::string_view mode) {
   int64_t m = a.dim(-2), n = a.dim(-1), k = std::min(m, n);
   auto [factors, tau] = Geqrf(b, a);
-  Value q = mode == "r" ? b.Full(Ints{0}, 0.0, a.dtype()) : HouseholderProduct(b, factors, tau, mode == "complete" ? m : k);
   int64_t rows = mode == "complete" ? m : k;
+  Value q = mode == "r" ? b.Full(Ints{0}, 0.0, a.dtype()) : HouseholderProduct(b, factors, tau, rows);
   Value r = Triu(b, b.SliceDim(factors, -2, 0, std::min(rows, m)));
   return {q, b.BroadcastTo(r, Join(StackDims(a), Ints{rows, n}))};
 }
@@ -29,8 +30,8 @@ Value Ormqr(Builder& b, Value reflectors, Value tau, Value y, bool left, bool tr
 }
 LOWER("ormqr", Ormqr);
 
-// min |A x - y| for A of full rank, by QR of A (m >= n) or, for the shortest x, of A^H. As the driver "gels", the only one
-// on CUDA: no rank and no singular values. {solution, residuals, rank, singular values}
+// min |A x - y| for A of full rank, by QR of A (m >= n) or, for the shortest x, of A^H. As the driver "gels", the only
+// one on CUDA: no rank and no singular values. {solution, residuals, rank, singular values}
 std::vector<Value> Lstsq(Builder& b, Value a, Value y, std::optional<double> /*rcond*/,
                          std::optional<std::string_view> /*driver*/) {
   int64_t m = a.dim(-2), n = a.dim(-1);

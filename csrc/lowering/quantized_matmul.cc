@@ -19,8 +19,8 @@ Value SpreadScale(Builder& b, Value scale, const Ints& dims) {
   return b.Slice(b.Reshape(b.BroadcastInDim(scale, split, kept), merged), Ints{0, 0}, dims);
 }
 
-// out = (x * scale_x) @ (y * scale_y) + bias. One scale for all, or one for each row of x and column of y, is applied to
-// the product, whose float8 factors are exact in bfloat16; blocks of scales to the factors.
+// out = (x * scale_x) @ (y * scale_y) + bias. One scale for all, or one for each row of x and column of y, is applied
+// to the product, whose float8 factors are exact in bfloat16; blocks of scales to the factors.
 Value ScaledMm(Builder& b, Value x, Value y, Value scale_x, Value scale_y, std::optional<Value> bias,
                std::optional<Value> scale_result, std::optional<DType> out_dtype, bool /*use_fast_accum*/) {
   Value sx = b.Cast(scale_x, DType::kF32), sy = b.Cast(scale_y, DType::kF32);

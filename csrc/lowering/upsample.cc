@@ -1,4 +1,4 @@
-// Interpolation to a given size: nearest, linear, cubic, and the antialiased filters; separable, one dimension at a time.
+// Interpolation to a given size: nearest, linear, cubic, and the antialiased filters; one dimension at a time.
 // Source positions follow ATen/native/UpSample.h in the precision that it computes them in.
 #include <algorithm>
 #include <cmath>
