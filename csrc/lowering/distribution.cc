@@ -40,8 +40,8 @@ Value Reject(Builder& b, Rng& rng, std::vector<Value> parameters, const Propose&
   return b.While(state, unfinished, round).at(3);
 }
 
-// The number of terms that a uniform number has passed of cumulative probabilities, given the first one and the ratio of
-// the one after term k to it. Means below 10 only: float32's uniforms then end before term 40.
+// The number of terms that a uniform number has passed of cumulative probabilities, given the first one and the ratio
+// of the one after term k to it. Means below 10 only: float32's uniforms then end before term 40.
 Value Invert(Builder& b, Value uniform, Value first, const std::function<Value(double)>& ratio) {
   constexpr int kTerms = 40;
   Value probability = first, cumulative = first, count = b.ZerosLike(uniform);
@@ -143,11 +143,12 @@ Value Binomial(Builder& b, Value count, Value probability, Rng* rng) {
 }
 LOWER("binomial", Binomial);
 
-// G. Marsaglia, W. W. Tsang, "A simple method for generating gamma variables", 2000: d v with v = (1 + c x)^3, x normal.
+// G. Marsaglia, W. W. Tsang, "A simple method for generating gamma variables", 2000: d v, v = (1 + c x)^3, x normal.
 // A shape a below 1 is drawn as a + 1 and scaled by u^(1 / a).
 Value GammaDraw(Builder& b, Rng& rng, Value shape) {
   Value small = b.Lt(shape, 1.0);
-  Value drawn = Reject(b, rng, {b.Select(small, shape + 1.0, shape)}, [&b](Rng& fresh, std::span<const Value> parameters) {
+  Value lifted = b.Select(small, shape + 1.0, shape);
+  Value drawn = Reject(b, rng, {lifted}, [&b](Rng& fresh, std::span<const Value> parameters) {
     Value shape = parameters[0], d = shape - 1.0 / 3, c = b.Rsqrt(9.0 * d);
     Value x = fresh.Normal(shape.dims(), shape.dtype()), u = OpenUniform(b, fresh, shape.dims(), shape.dtype());
     Value root = b.Add(b.Mul(c, x), b.ConstLike(1.0, x)), v = b.Mul(b.Mul(root, root), root), square = b.Mul(x, x);

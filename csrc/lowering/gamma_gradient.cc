@@ -8,8 +8,8 @@ namespace tpu::lowering {
 namespace {
 
 // P(a, x) = x^a e^-x / Gamma(a + 1) S with S = sum of t_n = x^n / ((a + 1) ... (a + n)). With T = -dS/da, the sum of
-// t_n (1 / (a + 1) + ... + 1 / (a + n)), the derivative is (x / a) ((digamma(a + 1) - log x) S + T). The terms cancel in
-// the upper tail, so the caller computes in float64.
+// t_n (1 / (a + 1) + ... + 1 / (a + n)), the derivative is (x / a) ((digamma(a + 1) - log x) S + T). The terms cancel
+// in the upper tail, so the caller computes in float64.
 Value BySeries(Builder& b, Value a, Value x) {
   constexpr double kMaxTerms = 2000;
   Value one = b.Full(a.dims(), 1.0, a.dtype()), zero = b.ZerosLike(a);

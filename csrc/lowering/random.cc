@@ -89,7 +89,7 @@ Value BernoulliWith(Builder& b, Value probability, std::span<const int64_t> dims
   return b.Lt(rng->Uniform(dims, draw), b.Cast(probability, draw));
 }
 
-Value Bernoulli(Builder& b, Value probability, Rng* rng) { return BernoulliWith(b, probability, probability.dims(), rng); }
+Value Bernoulli(Builder& b, Value p, Rng* rng) { return BernoulliWith(b, p, p.dims(), rng); }
 Value BernoulliP(Builder& b, Value self, double p, Rng* rng) {
   return BernoulliWith(b, b.Const(p, DType::kF32), self.dims(), rng);
 }
@@ -100,8 +100,8 @@ LOWER("bernoulli.Tensor", BernoulliTensor, kExact);
 
 // --- integers
 
-// from, from + 1, ..., from + range - 1; a range of 0 is 2^64. The remainder favours low values by less than 2^-8: a range
-// of more than 24 bits is cut from 64 random ones.
+// from, from + 1, ..., from + range - 1; a range of 0 is 2^64. The remainder favours low values by less than 2^-8: a
+// range of more than 24 bits is cut from 64 random ones.
 Value DrawIntegers(Builder& b, Rng& rng, const Type& type, int64_t from, uint64_t range) {
   Value integer;
   if (range != 0 && range < (uint64_t{1} << 24)) {

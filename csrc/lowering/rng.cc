@@ -1,12 +1,12 @@
 // Philox 4x32-10 from elementary operations.
 //
-// The generator's state is {seed, offset}. Word i of an op is lane i % 4 of the block whose counter is offset / 4 + i / 4
-// (64 bits in words 0 and 1, words 2 and 3 zero) under the key seed (low word first). Requests take words in order, so an
-// op's numbers do not depend on how its requests are split.
+// The generator's state is {seed, offset}. Word i of an op is lane i % 4 of the block whose counter is
+// offset / 4 + i / 4 (64 bits in words 0 and 1, words 2 and 3 zero) under the key seed (low word first). Requests take
+// words in order, so an op's numbers do not depend on how its requests are split.
 //
-// Every word computes its whole block and keeps one lane. That is four times the arithmetic, but purely elementwise: it
-// fuses into what uses it. Interleaving four arrays of lanes instead took 5 times as long on CPU (4 million words: 193 ms
-// against 36) and 14 s to compile for TPU v5e (against 2).
+// Every word computes its whole block and keeps one lane. That is four times the arithmetic, but purely elementwise:
+// it fuses into what uses it. Interleaving four arrays of lanes instead took 5 times as long on CPU (4 million words:
+// 193 ms against 36) and 14 s to compile for TPU v5e (against 2).
 #include <array>
 #include <limits>
 #include <numbers>
@@ -93,8 +93,8 @@ Value Rng::Uniform(std::span<const int64_t> dims, DType dtype) {
   return (high * 0x1p26 + low) * 0x1p-53;
 }
 
-// sqrt(-2 log u) cos(2 pi v), u in (0, 1]; in float32 u has 32 bits, so that the tails reach 6.6. The sines are not used:
-// each would have to be moved to an element of its own.
+// sqrt(-2 log u) cos(2 pi v), u in (0, 1]; in float32 u has 32 bits, so that the tails reach 6.6. The sines are not
+// used: each would have to be moved to an element of its own.
 Value Rng::Normal(std::span<const int64_t> dims, DType dtype) {
   Builder& b = *b_;
   DType compute = dtype == DType::kF64 ? DType::kF64 : DType::kF32;
