@@ -69,27 +69,6 @@ Value AddmmActivation(Builder& b, Value self, Value x, Value y, Value beta, Valu
 }
 LOWER("_addmm_activation", AddmmActivation, kExact);
 
-Value LinearForward(Builder& b, Value x, Value weight, std::optional<Value> bias) {
-  DType dtype = Accumulator(x.dtype());
-  Value y = b.DotGeneral(x, weight, {}, {}, Ints{x.rank() - 1}, Ints{weight.rank() - 1}, bias ? dtype : x.dtype());
-  return bias ? y + b.Cast(*bias, dtype) : y;
-}
-LOWER("linear", LinearForward, kExact);
-
-Results LinearBackward(Builder& b, Value x, Value grad, Value weight, Ints mask) {
-  Ints leading;
-  for (int64_t i = 0; i < x.rank() - 1; ++i) leading.push_back(i);
-  Results out(3);
-  if (mask[0]) out[0] = b.DotGeneral(grad, weight, {}, {}, Ints{grad.rank() - 1}, Ints{0});
-  if (mask[1]) out[1] = b.DotGeneral(grad, x, {}, {}, leading, leading);
-  if (mask[2]) {
-    Value g = b.Cast(grad, Accumulator(grad.dtype()));
-    out[2] = leading.empty() ? g : b.Sum(g, leading, false);
-  }
-  return out;
-}
-LOWER("linear_backward", LinearBackward, kExact);
-
 // sum over `sumdim` of the product of three tensors, each given size-1 dimensions at expandN.
 Value Trilinear(Builder& b, Value x, Value y, Value z, Ints expand_x, Ints expand_y, Ints expand_z, Ints sumdim,
                 int64_t /*unroll_dim*/) {
