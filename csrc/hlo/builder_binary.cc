@@ -116,7 +116,10 @@ Value Builder::Cmp(Compare how, Value a, Value b) {
   Value operands[] = {a, b};
   Text text(*this, "stablehlo.compare ");
   text << kNames[static_cast<int>(how)] << ", ";
-  text.Values(operands).Signature(operands, type);
+  text.Values(operands);
+  // Left out, XLA folds signed constants as unsigned ones.
+  if (IsInteger(a.dtype()) && !IsUnsigned(a.dtype())) text << ", SIGNED";
+  text.Signature(operands, type);
   return Emit(std::move(text), std::move(type));
 }
 
