@@ -30,7 +30,7 @@ $(VENV)/.requirements: pyproject.toml
 # The link lets programs started in this folder, which see torchtpu/ before the installed package, find the extension.
 $(VENV)/.package: $(VENV)/.requirements $(SOURCES)
 	pip install -qq --no-build-isolation --no-deps .
-	ln -sf ../$(BUILD)/_C*.so torchtpu/
+	cd torchtpu && ln -sf ../$(BUILD)/_C*.so .
 	touch $@
 
 ## demo      a sentence encoder, and a language model trained, stopped and resumed, on `tpu`
