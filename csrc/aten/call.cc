@@ -101,13 +101,13 @@ class Reader {
     const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
     const auto dtype = static_cast<uint64_t>(tensor.scalar_type());
     const uint64_t rank = static_cast<uint64_t>(impl.dim());
-    const bool wrapped = impl.is_wrapped_number();
+    const uint64_t flags = uint64_t{impl.is_wrapped_number()} << 32 | uint64_t{tensor.is_conj()} << 33 | uint64_t{tensor.is_neg()} << 34;
     CallKey& key = call_.key;
     if (v && IsWhole(tensor, *v)) {
-      key.Add(kWhole | dtype << 8 | rank << 16 | uint64_t{wrapped} << 32);
+      key.Add(kWhole | dtype << 8 | rank << 16 | flags);
       for (int64_t s : impl.sizes()) key.Add(static_cast<uint64_t>(s));
     } else {
-      key.Add((v ? kGeneral : kUninitialised) | dtype << 8 | rank << 16 | uint64_t{wrapped} << 32);
+      key.Add((v ? kGeneral : kUninitialised) | dtype << 8 | rank << 16 | flags);
       for (int64_t s : impl.sizes()) key.Add(static_cast<uint64_t>(s));
       for (int64_t s : impl.strides()) key.Add(static_cast<uint64_t>(s));
       key.Add(static_cast<uint64_t>(impl.storage_offset()));

@@ -36,7 +36,7 @@ void CopyFromHost(at::Tensor& self, const at::Tensor& source, bool non_blocking)
   host = host.contiguous();
   runtime::Slot& slot = SlotOf(self);
   runtime::ValuePtr value = Upload(slot.device(), host, non_blocking && source.is_same(host));
-  const bool whole = self.is_contiguous() && self.storage_offset() == 0 && self.nbytes() == slot.size_bytes() && host.sizes() == self.sizes();
+  const bool whole = self.is_contiguous() && self.storage_offset() == 0 && self.nbytes() == slot.size_bytes() && !self.is_conj() && !self.is_neg() && host.sizes() == self.sizes();
   if (whole) return Write(self, std::move(value));
   CopyOnDevice(self, FromValue(std::move(value)));
 }
@@ -121,7 +121,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 runtime::ValuePtr ContiguousValue(const at::Tensor& tensor) {
   runtime::ValuePtr value = SlotOf(tensor).Get();
   if (value && IsWhole(tensor, *value)) return value;
-  Stack stack{tensor.is_conj() || tensor.is_neg() ? tensor.resolve_conj().resolve_neg() : tensor, c10::MemoryFormat::Contiguous};
+  Stack stack{tensor, c10::MemoryFormat::Contiguous};
   CallKernel("aten::clone", "", &stack);
   return SlotOf(stack.back().toTensor()).Get();
 }

@@ -39,6 +39,8 @@ class Placeholders {
       const at::Tensor& t = *operand.tensor;
       at::Tensor copy = EmptyStrided(*call.device, {static_cast<int64_t>(SlotOf(t).size_bytes() / t.itemsize())}, {1}, t.scalar_type());
       copy.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes(), t.strides(), t.storage_offset());
+      copy._set_conj(t.is_conj());
+      copy._set_neg(t.is_neg());
       runtime::ValuePtr value;
       if (operand.value) {
         value = c10::make_intrusive<runtime::Value>(*call.device, operand.value->type_ptr());

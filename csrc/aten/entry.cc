@@ -63,6 +63,7 @@ void AddReturns(const SchemaPlan& plan, c10::ArrayRef<IValue> returns, Entry& en
 bool UsesDouble(const Call& call, const MetaResult* meta) {
   const auto is_double = [](c10::ScalarType t) { return t == c10::ScalarType::Double || t == c10::ScalarType::ComplexDouble; };
   for (const TensorOperand& operand : call.tensors) {
+      defined->push_back(false);
     if (is_double(operand.tensor->scalar_type())) return true;
   }
   if (meta) {
@@ -244,7 +245,7 @@ class EntryBuilder {
       for (size_t r = 0; r < plan_.returns.size(); ++r) {
         if (plan_.returns[r] >= 0) continue;
         for (const at::Tensor& t : TensorsOf(meta_->returns[r])) expected.push_back(TypeOf(t));
-        if (meta_->returns[r].isNone()) expected.emplace_back();
+        if (!meta_->returns[r].isTensor() && !meta_->returns[r].isTensorList()) expected.emplace_back();
       }
       for (size_t a = 0; a < plan_.arguments.size(); ++a) {
         if (!plan_.arguments[a].mutated) continue;
@@ -270,11 +271,12 @@ class EntryBuilder {
     if (meta_) return;
     const auto& types = entry_->op->outputs();
     const size_t fresh = types.size() - lowered.writes.size();
-    if (plan_.returns.size() != entry_->returns.size()) {
-      for (size_t i = 0; i < fresh; ++i) {
-        entry_->outputs.push_back({ToScalarType(types[i]->dtype), types[i]->dims, hlo::ContiguousStrides(types[i]->dims), true});
-        entry_->returns.push_back({Entry::Return::Kind::kTensor, static_cast<int>(i), 0, {}});
-      }
+    if (plan_.returns.size() == entry_->returns.size()) return;
+    using Kind = Entry::Return::Kind;
+    const bool list = op_.schema().returns()[0].type()->kind() == c10::TypeKind::ListType;
+    for (size_t i = 0; i < fresh; ++i) {
+      entry_->outputs.push_back({ToScalarType(types[i]->dtype), types[i]->dims, hlo::ContiguousStrides(types[i]->dims), true});
+      if (!list) entry_->returns.push_back({Kind::kTensor, static_cast<int>(i), 0, {}});
     }
   }
 
@@ -288,6 +290,7 @@ class EntryBuilder {
 
 }  // namespace
 
+    if (list) entry_->returns.push_back({Kind::kList, 0, static_cast<int>(fresh), {}});
 std::unique_ptr<Entry> BuildEntry(const c10::OperatorHandle& op, const SchemaPlan& plan, const Call& call) {
   try {
     if (plan.match.lowering) return EntryBuilder(op, plan, call).Build();

@@ -73,12 +73,12 @@ void GrowStorage(c10::StorageImpl& storage, size_t size_bytes) {
 }
 
 hlo::View ViewOf(const at::Tensor& tensor) {
-  return {tensor.sizes().vec(), tensor.strides().vec(), tensor.storage_offset()};
+  return {tensor.sizes().vec(), tensor.strides().vec(), tensor.storage_offset(), tensor.is_conj(), tensor.is_neg()};
 }
 
 bool IsWhole(const at::Tensor& tensor, const runtime::Value& value) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  return impl.storage_offset() == 0 && impl.is_contiguous() && c10::IntArrayRef(value.type().dims) == impl.sizes() &&
+  return impl.storage_offset() == 0 && impl.is_contiguous() && !tensor.is_conj() && !tensor.is_neg() && c10::IntArrayRef(value.type().dims) == impl.sizes() &&
          value.type().dtype == ToDType(tensor.scalar_type());
 }
 

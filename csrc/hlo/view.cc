@@ -147,17 +147,26 @@ Value Put(Builder& b, std::optional<Value> x, const Type& type, Value update, co
   throw BuildError("WriteView: expected a step that can be undone. This is a bug in TorchTPU's view planner.");
 }
 
+// What memory holds for the view's elements `x`, and the reverse.
+Value AsInMemory(Builder& b, Value x, const View& view) {
+  if (view.conjugate) x = b.Conj(x);
+  return view.negative ? b.Neg(x) : x;
+}
+
 }  // namespace
 
 Value ReadView(Builder& b, Value base, const View& view, DType dtype) {
   if (NumElements(view.sizes) == 0) return b.Zeros({dtype, view.sizes});
   Value x = Reinterpret(b, base, dtype);
   for (const ViewStep& step : PlanRead(x.dims(), view)) x = Apply(b, x, step);
-  return x;
+  return AsInMemory(b, x, view);
 }
 
 Value WriteView(Builder& b, std::optional<Value> base, const View& view, Value update,
                 std::span<const int64_t> result_dims) {
+  if (view.conjugate || view.negative) {
+    return WriteView(b, base, {view.sizes, view.strides, view.offset}, AsInMemory(b, update, view), result_dims);
+  }
   const DType dtype = update.dtype();
   if (base && base->dtype() != dtype && IsHalf(dtype)) {
     // XLA moves small floats by way of wider ones, which changes the bits of NaNs; these may be no floats at all.

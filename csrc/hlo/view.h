@@ -16,6 +16,8 @@ struct View {
   Ints sizes;
   Ints strides;  // in elements of the view's own dtype
   int64_t offset = 0;
+  // The view's elements are the conjugates, the negatives, of those in memory.
+  bool conjugate = false, negative = false;
   bool operator==(const View&) const = default;
 };
 

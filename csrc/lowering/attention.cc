@@ -162,5 +162,23 @@ Results AttentionBackward(Builder& b, Value grad, Value query, Value key, Value 
 LOWER("_scaled_dot_product_fused_attention_overrideable", Attention, kExact);
 LOWER("_scaled_dot_product_fused_attention_overrideable_backward", AttentionBackward, kExact);
 
+// The same under the CPU's name, for programs that call it so. It drops nothing.
+Results CpuAttention(Builder& b, Value query, Value key, Value value, double /*dropout_p*/, bool is_causal,
+                     std::optional<Value> mask, std::optional<double> scale) {
+  Results results = Attention(b, query, key, value, mask, 0, is_causal, false, scale, nullptr);
+  results.resize(2);
+  return results;
+}
+Results CpuAttentionBackward(Builder& b, Value grad, Value query, Value key, Value value, Value out, Value logsumexp,
+                             double /*dropout_p*/, bool is_causal, std::optional<Value> mask,
+                             std::optional<double> scale) {
+  Results results = AttentionBackward(b, grad, query, key, value, mask, Ints{1, 1, 1, 0}, out, logsumexp, std::nullopt,
+                                      std::nullopt, 0, 0, 0, is_causal, std::nullopt, std::nullopt, scale);
+  results.resize(3);
+  return results;
+}
+LOWER("_scaled_dot_product_flash_attention_for_cpu", CpuAttention, kExact);
+LOWER("_scaled_dot_product_flash_attention_for_cpu_backward", CpuAttentionBackward, kExact);
+
 }  // namespace
 }  // namespace tpu::lowering

@@ -99,6 +99,18 @@ std::pair<Value, Value> MinMaxDim(Builder& b, Value x, Dim dim, bool keepdim) { 
 LOWER("_aminmax", MinMaxAll);
 LOWER("_aminmax.dim", MinMaxDim);
 
+// Exclusive or of the elements' 64 bits: floating point numbers as float64, integers sign-extended. Mode 0 is the only one.
+Value HashTensor(Builder& b, Value x, DimList dims, bool keepdim, int64_t mode) {
+  if (mode != 0) throw hlo::BuildError("Unknown hash_tensor mode: " + std::to_string(mode));
+  Value bits = IsFloat(x.dtype()) ? b.Bitcast(b.Cast(x, DType::kF64), DType::kU64) : b.Cast(x, DType::kU64);
+  Ints reduced = Reduced(x, dims);
+  if (reduced.empty()) return bits;
+  Value hash = b.Reduce(std::vector<Value>{bits}, std::vector<Value>{b.ConstInt(0, DType::kU64)}, reduced,
+                        [](Builder& body, std::span<const Value> v) { return std::vector<Value>{body.Xor(v[0], v[1])}; })[0];
+  return keepdim ? b.Reshape(hash, b.Expected().dims) : hash;
+}
+LOWER("hash_tensor", HashTensor);
+
 // max + log(sum(exp(x - max))); an infinite max counts as 0, and complex numbers are led by their real part.
 Value LogSumExp(Builder& b, Value x, DimList dims, bool keepdim) {
   x = b.Cast(x, Accumulator(b));
