@@ -1,0 +1,20 @@
+"""Every lowering serves an operator that PyTorch has, and hides none that PyTorch composes of others."""
+
+import pytest
+import torch
+
+from torchtpu import _C
+
+SCHEMAS = {
+    schema.name.removeprefix("aten::") + (f".{schema.overload_name}" if schema.overload_name else ""): schema
+    for schema in torch._C._jit_get_all_schemas()
+    if schema.name.startswith("aten::")
+}
+
+
+@pytest.mark.parametrize("name", _C._lowerings())
+def test_lowering(name: str):
+    assert name in SCHEMAS, f"the lowering of {name}: PyTorch {torch.__version__} has no such operator"
+    implicit = torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "CompositeImplicitAutograd")
+    ours = torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "PrivateUse1")
+    assert ours != implicit, "a composite operator needs no lowering" if ours else "the lowering is not registered"
