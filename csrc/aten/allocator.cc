@@ -2,6 +2,7 @@
 #include "aten/allocator.h"
 
 #include <c10/core/CachingDeviceAllocator.h>
+#include <torch/library.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -53,6 +54,14 @@ class Allocator final : public c10::DeviceAllocator {
     return FreeAndTotalMemory(DeviceAt(index));
   }
 };
+
+void RecordStream(at::Tensor& tensor, c10::Stream stream) {
+  TORCH_CHECK(tensor.device() == stream.device(), "record_stream: expected a stream of ", tensor.device(),
+              ", found one of ", stream.device());
+  // Allocator::recordStream says why nothing is left to do.
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("record_stream", &RecordStream); }
 
 Allocator allocator;
 REGISTER_ALLOCATOR(c10::DeviceType::PrivateUse1, &allocator);

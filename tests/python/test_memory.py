@@ -62,7 +62,7 @@ def test_stats():
     )
     assert torch.accelerator.memory_allocated() == torch.tpu.memory_allocated()
     assert torch.accelerator.memory_reserved() == torch.tpu.memory_reserved()
-    assert torch.accelerator.get_memory_info() == torch.tpu.mem_get_info()
+    assert torch.accelerator.memory.get_memory_info() == torch.tpu.mem_get_info()
     torch.accelerator.reset_peak_memory_stats()
     torch.accelerator.empty_cache()
     torch.tpu.empty_cache()
@@ -124,12 +124,15 @@ def test_pinned():
     assert torch.empty(3, pin_memory=True).is_pinned()
     y = x.to("tpu", non_blocking=True)
     assert torch.equal(y.cpu(), torch.arange(1000.0))
+    assert x.data_ptr() % 4096 == 0
+
+
+def test_pinned_memory_is_reused():
+    torch.tpu.empty_host_cache()
+    x = torch.empty(1000, pin_memory=True)
     address = x.data_ptr()
-    assert address % 4096 == 0
     del x
-    torch.tpu.synchronize()
-    again = torch.empty(1000, pin_memory=True)
-    assert again.data_ptr() == address
+    assert torch.empty(1000, pin_memory=True).data_ptr() == address
 
 
 def test_pinned_stats():
@@ -141,7 +144,7 @@ def test_pinned_stats():
     assert during["num_host_alloc"] == before["num_host_alloc"] + 1
     del x
     assert torch.tpu.host_memory_stats()["allocated_bytes.current"] >= MIB
-    torch.accelerator.empty_host_cache()
+    torch.tpu.empty_host_cache()
     assert torch.tpu.host_memory_stats()["allocated_bytes.current"] == before["allocated_bytes.current"]
 
 

@@ -51,6 +51,10 @@ class Event(torch.Event):
             raise NotImplementedError("torch.tpu.Event: events cannot be shared between processes")
         return super().__new__(cls, "tpu", enable_timing=enable_timing, blocking=blocking)
 
+    def elapsed_time(self, end_event: torch.Event) -> float:
+        """Milliseconds from this mark to the other."""
+        return _C._elapsed_ms(self, end_event)
+
     def __repr__(self) -> str:
         return f"<torch.tpu.Event {self.event_id:#x}>" if self.event_id else "<torch.tpu.Event not recorded>"
 
