@@ -49,16 +49,14 @@ test-cc: build
 test-python: build | test-cc
 	pytest
 
-## bench     time of small ops and training steps, beside CPU PyTorch's
+## bench     small ops, training steps and start-up beside peers in the same run (PEER=DIR: Google's package too)
 bench: build
-	python $(INSTRUMENTS)/peer/steps.py --backend torchtpu --mode strict
-	python $(INSTRUMENTS)/peer/steps.py --backend cpu --mode eager
+	python -m benchmarks.startup
+	python -m benchmarks.eager $(if $(PEER),--peer $(PEER))
 
-## sweep     all of PyTorch's OpInfo database against the CPU (SWEEP='--ops softmax' for a part)
+## sweep     PyTorch's OpInfo database against the CPU: all data types, gradients (SWEEP='-k softmax' for a part)
 sweep: build
-	mkdir -p out
-	python $(INSTRUMENTS)/opinfo_sweep.py --device tpu --max-samples 3 --jobs $(JOBS) --out out/opinfo.json \
-	  --fallback-counter torchtpu:fallbacks --fail-on-fallback $(SWEEP)
+	TORCHTPU_SWEEP=full pytest -q tests/python/test_opinfo.py $(SWEEP)
 
 ## lint      ruff, clang-format, and clang-tidy on what changed since BASE
 lint: build $(VENV)/.lint

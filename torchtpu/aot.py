@@ -40,8 +40,8 @@ class Compiled:
 def trace(fn: Callable[..., Any], args: Sequence[Any] = ()) -> str:
     """The StableHLO of ``fn(*args)`` as one module; nothing runs and no tensor changes.
 
-    Every tpu tensor that ``fn`` reads becomes a parameter. Reading data on the host inside ``fn`` (``item()``, ``if x > 0``)
-    raises NotImplementedError.
+    Every tpu tensor that ``fn`` reads becomes a parameter. Reading data on the host inside ``fn`` (``item()``,
+    ``if x > 0``) raises NotImplementedError.
     """
     arguments = [x for x in pytree.tree_leaves(list(args)) if isinstance(x, torch.Tensor)]
 
