@@ -30,7 +30,19 @@ OutputSpec SpecOf(const at::Tensor& meta) {
   return spec;
 }
 
-void AddReturns(const SchemaPlan& plan, c10::ArrayRef<IValue> returns, Entry& entry, std::vector<bool>* defined) {
+// Whether a `bool[n]` argument for n results (output_mask, grad_input_mask) asks for result `r`. Some meta kernels do not
+// look at it.
+bool IsWanted(const Call& call, const c10::FunctionSchema& schema, size_t r) {
+  for (size_t a = 0; a < schema.arguments().size(); ++a) {
+    const bool is_mask = schema.arguments()[a].N() == static_cast<int32_t>(schema.returns().size()) && call.arguments[a].isBoolList();
+    if (is_mask && !call.arguments[a].toBoolList().get(r)) return false;
+  }
+  return true;
+}
+
+void AddReturns(const Call& call, const c10::FunctionSchema& schema, c10::ArrayRef<IValue> returns, Entry& entry,
+                std::vector<bool>* defined) {
+  const SchemaPlan& plan = *call.plan;
   using Kind = Entry::Return::Kind;
   for (size_t r = 0; r < plan.returns.size(); ++r) {
     if (plan.returns[r] >= 0) {
@@ -45,7 +57,7 @@ void AddReturns(const SchemaPlan& plan, c10::ArrayRef<IValue> returns, Entry& en
         defined->push_back(true);
       }
       entry.returns.push_back({Kind::kList, first, static_cast<int>(entry.outputs.size()) - first, {}});
-    } else if (value.isTensor() && value.toTensor().defined()) {
+    } else if (value.isTensor() && value.toTensor().defined() && IsWanted(call, schema, r)) {
       entry.outputs.push_back(SpecOf(value.toTensor()));
       entry.returns.push_back({Kind::kTensor, first, 0, {}});
       defined->push_back(true);
@@ -142,10 +154,10 @@ class EntryBuilder {
   EntryBuilder(const c10::OperatorHandle& op, const SchemaPlan& plan, const Call& call) : op_(op), plan_(plan), call_(call) {}
 
   std::unique_ptr<Entry> Build() {
-    meta_ = RunMeta(op_, call_.arguments);
+    if (!(plan_.match.lowering->flags & lowering::kOwnShape)) meta_ = RunMeta(op_, call_.arguments);
     auto lowered = std::make_shared<LoweredOp>();
     if (meta_) {
-      AddReturns(plan_, meta_->returns, *entry_, &lowered->result_defined);
+      AddReturns(call_, op_.schema(), meta_->returns, *entry_, &lowered->result_defined);
     } else {
       for (int r : plan_.returns) {
         if (r >= 0) entry_->returns.push_back({Entry::Return::Kind::kArgument, r, 0, {}});

@@ -95,10 +95,16 @@ class CallEmitter {
   hlo::Value Read(const Operand& operand) {
     hlo::Value v = Raw(operand);
     const uint32_t flags = call_.lowering->flags;
-    if (call_.common) v = b_.Cast(v, *call_.common);
+    if (call_.common) v = b_.Cast(v, KeepsPrecision(operand) ? DType::kF32 : *call_.common);
     if (!(flags & lowering::kExact) && IsHalf(v.dtype())) v = b_.Cast(v, DType::kF32);
     if (flags & lowering::kPointwise) v = b_.BroadcastTo(v, shape_);
     return v;
+  }
+
+  // In half arithmetic a number is a float32, as in PyTorch's kernels; a comparison sees it rounded to the tensor's type.
+  bool KeepsPrecision(const Operand& operand) const {
+    return operand.kind == Operand::kScalar && IsHalf(*call_.common) && !(call_.lowering->flags & lowering::kExact) &&
+           !call_.expected.empty() && IsHalf(call_.expected[0].dtype);
   }
 
   void FindCommonShape() {

@@ -117,11 +117,12 @@ Value GroupedMatMul(Builder& b, Value x, Value y, std::optional<Value> offs, std
   return bias ? out + *bias : out;
 }
 
+// PyTorch's meta kernel takes bfloat16 and 16-byte strides only, as the CUDA one does; the CPU's takes what this does.
 Value GroupedMm(Builder& b, Value x, Value y, std::optional<Value> offs, std::optional<Value> bias,
-                std::optional<DType> /*out_dtype*/) {
-  return GroupedMatMul(b, x, y, offs, bias);
+                std::optional<DType> out_dtype) {
+  return b.Cast(GroupedMatMul(b, x, y, offs, bias), out_dtype.value_or(x.dtype()));
 }
-LOWER("_grouped_mm", GroupedMm, kExact);
+LOWER("_grouped_mm", GroupedMm, kExact | kOwnShape);
 
 // Scales are [M] and [G, N] (2-D x 3-D), [G * M] and [G * N] for 2-D x 2-D; the float8 values are exact in bfloat16.
 Value ScaledGroupedMm(Builder& b, Value x, Value y, Value scale_x, Value scale_y, std::optional<Value> offs,

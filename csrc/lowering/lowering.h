@@ -106,6 +106,8 @@ enum Flags : uint32_t {
   // result is not, to the result's type) and broadcast to the common shape before the function sees them.
   kPointwise = 2,
   kPointwiseExact = kPointwise | kExact,
+  // The function alone decides its results' shapes and types: PyTorch's meta kernel speaks of another device's limits.
+  kOwnShape = 4,
 };
 
 struct Lowering {

@@ -138,7 +138,9 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> tuple[torch.Generator, ...]:
+def __getattr__(name: str) -> tuple[torch.Generator, ...] | bool:
+    if name == "_initialized":  # torch.utils.checkpoint keeps the random state of devices that are
+        return is_initialized()
     if name == "default_generators":
         return tuple(_get_generator(index) for index in range(device_count()))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
