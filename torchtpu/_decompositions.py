@@ -1,4 +1,4 @@
-"""PyTorch's decomposition table, for ops that have no lowering. Imported on the first miss that needs it."""
+"""PyTorch's decomposition table, and what it leaves out, for ops that have no lowering. Imported on the first miss."""
 
 from __future__ import annotations
 
@@ -17,8 +17,18 @@ def _overload(name: str) -> torch._ops.OpOverload | None:
     return getattr(packet, overload or "default", None)
 
 
+def _cholesky(x: torch.Tensor, upper: bool = False) -> torch.Tensor:
+    return torch.linalg.cholesky(x, upper=upper)
+
+
+_FURTHER: dict[Any, Callable[..., Any]] = {
+    torch.ops.aten.cholesky.default: _cholesky,
+    torch.ops.aten._efficientzerotensor.default: torch.ops.aten.zeros.default,
+}
+
+
 @functools.cache
 def find(name: str) -> Callable[..., Any] | None:
     """The Python function that expands ``name`` ("aten::op.overload") into other ops, or None."""
     op = _overload(name)
-    return None if op is None else decomposition_table.get(op)
+    return None if op is None else decomposition_table.get(op) or _FURTHER.get(op)

@@ -116,7 +116,8 @@ Results ConvolutionGradients(Builder& b, Value grad, Value x, Value weight, Ints
   Results out(3);
   if (mask[0]) {
     if (transposed) {
-      out[0] = Forward(b, grad, weight, g);
+      // Output padding of a whole stride or more lets the window reach past x.
+      out[0] = b.Slice(Forward(b, grad, weight, g), Ints(x.rank(), 0), x.dims());
     } else {
       // What the strides left over at the end of x.
       for (int64_t d = 0; d < n; ++d) {

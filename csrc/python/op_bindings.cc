@@ -23,7 +23,8 @@ void ImportMetaRegistrations() {
 // torchtpu._decompositions.find(name) gives the Python function for an op, or None.
 bool Decompose(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   py::gil_scoped_acquire lock;
-  static py::object& find = *new py::object(py::module_::import("torchtpu._decompositions").attr("find"));
+  // No static: a thread that holds the interpreter's lock must not wait for one that imports.
+  const py::object find = py::module_::import("torchtpu._decompositions").attr("find");
   const py::object function = find(c10::toString(op.operator_name()));
   if (function.is_none()) return false;
   const c10::FunctionSchema& schema = op.schema();
@@ -38,7 +39,14 @@ bool Decompose(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
       args.append(value);
     }
   }
-  const py::object result = function(*args, **kwargs);
+  py::object result;
+  try {
+    result = function(*args, **kwargs);
+  } catch (py::error_already_set& error) {
+    // The caller knows what to do about this one, which Python's calls of ops have wrapped.
+    if (error.matches(PyExc_NotImplementedError)) TORCH_CHECK_NOT_IMPLEMENTED(false, error.what());
+    throw;
+  }
   if (result.is(py::reinterpret_borrow<py::object>(Py_NotImplemented))) return false;
   torch::jit::drop(*stack, schema.arguments().size());
   const auto& returns = schema.returns();
@@ -66,6 +74,12 @@ void BindOps(py::module_& m) {
     for (const lowering::Lowering* l : lowering::All()) names.push_back(l->name);
     std::sort(names.begin(), names.end());
     return names;
+  });
+  m.def("_record_programs", &runtime::Program::RecordTexts, py::arg("on"));
+  m.def("_take_programs", [] {
+    std::vector<std::pair<std::string, std::string>> programs;
+    for (auto& text : runtime::Program::TakeTexts()) programs.emplace_back(std::move(text.name), std::move(text.stablehlo));
+    return programs;
   });
   m.def("_compile_count", &runtime::Program::CompileCount);
   m.def("_run_count", &runtime::RunCount);
