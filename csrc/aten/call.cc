@@ -1,6 +1,7 @@
 #include "aten/call.h"
 
 #include <ATen/ops/_local_scalar_dense.h>
+#include <c10/core/DefaultDtype.h>
 
 #include "aten/guard.h"
 #include "aten/tensor.h"
@@ -65,6 +66,7 @@ class Reader {
         break;
       case Role::kIgnored:
         if (value.isDevice()) device_argument_ = value.toDevice();
+        call_.key.Add(value.isInt() ? static_cast<uint64_t>(value.toInt()) : kAbsent);  // a memory format decides strides
         break;
     }
   }
@@ -78,6 +80,7 @@ class Reader {
 
  private:
   static constexpr uint64_t kNone = 1, kUninitialised = 2, kWhole = 3, kGeneral = 4, kCpuScalar = 5, kScalarValue = 6, kDefaultScalar = 7;
+  static constexpr uint64_t kAbsent = ~uint64_t{0};
 
   static bool IsDefault(const c10::Scalar& value, const c10::Scalar& normal) {
     return value.isIntegral(false) && normal.isIntegral(false) && value.toLong() == normal.toLong();
@@ -189,7 +192,9 @@ class Reader {
 void ReadCall(const SchemaPlan& plan, c10::ArrayRef<IValue> arguments, bool bake_scalars, Call* call) {
   call->plan = &plan;
   call->arguments = arguments;
-  call->key.Add(static_cast<uint64_t>(runtime::CurrentMode()));
+  // The default dtype is what integers divide to.
+  call->key.Add(static_cast<uint64_t>(runtime::CurrentMode()) |
+                static_cast<uint64_t>(c10::get_default_dtype_as_scalartype()) << 8);
   Reader reader(*call, bake_scalars);
   for (size_t i = 0; i < arguments.size(); ++i) {
     call->begin.push_back(static_cast<uint16_t>(call->operands.size()));

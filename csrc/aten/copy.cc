@@ -127,6 +127,7 @@ runtime::ValuePtr ContiguousValue(const at::Tensor& tensor) {
 }
 
 runtime::ValuePtr Upload(runtime::Device& device, const at::Tensor& source, bool non_blocking) {
+  RaiseIfError(device.CheckUsable());
   const runtime::TypePtr type = TypeOf(source);
   const void* data = source.const_data_ptr();
   if (source.nbytes() > 0 && source.nbytes() <= kInlineBytes) {

@@ -185,8 +185,8 @@ std::unique_ptr<Entry> BuildDecomposedEntry(const c10::OperatorHandle& op, const
   if (!decompose_hook || IsInProgress(op)) return nullptr;
   InProgress guard(op);
   BelowAutograd below;
-  Placeholders placeholders(call);
   runtime::Capture capture;
+  Placeholders placeholders(call);
   Stack results = placeholders.stack;
   try {
     if (!decompose_hook(op, &results)) return nullptr;

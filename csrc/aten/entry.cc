@@ -1,4 +1,5 @@
 #include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/native/TypeProperties.h>
 
@@ -63,6 +64,7 @@ void AddReturns(const Call& call, const c10::FunctionSchema& schema, c10::ArrayR
       defined->push_back(true);
     } else if (value.isInt() || value.isDouble() || value.isBool()) {
       entry.returns.push_back({Kind::kConstant, 0, 0, value});
+      defined->push_back(false);
     } else {
       TORCH_CHECK_NOT_IMPLEMENTED(value.isTensor() || value.isNone(), plan.name, ": returns of type ", value.tagKind(), " are not supported on tpu");
       entry.returns.push_back({Kind::kUndefined, 0, 0, {}});
@@ -75,7 +77,6 @@ void AddReturns(const Call& call, const c10::FunctionSchema& schema, c10::ArrayR
 bool UsesDouble(const Call& call, const MetaResult* meta) {
   const auto is_double = [](c10::ScalarType t) { return t == c10::ScalarType::Double || t == c10::ScalarType::ComplexDouble; };
   for (const TensorOperand& operand : call.tensors) {
-      defined->push_back(false);
     if (is_double(operand.tensor->scalar_type())) return true;
   }
   if (meta) {
@@ -209,6 +210,7 @@ class EntryBuilder {
 
   void AddWrite(LoweredOp& lowered, int operand, const at::Tensor* meta) {
     const at::Tensor& t = *call_.tensors[operand].tensor;
+    at::assert_no_internal_overlap(t);
     const DType dtype = ToDType(t.scalar_type());
     LoweredOp::Write write;
     write.view = ViewOf(t);
@@ -290,6 +292,7 @@ class EntryBuilder {
       entry_->outputs.push_back({ToScalarType(types[i]->dtype), types[i]->dims, hlo::ContiguousStrides(types[i]->dims), true});
       if (!list) entry_->returns.push_back({Kind::kTensor, static_cast<int>(i), 0, {}});
     }
+    if (list) entry_->returns.push_back({Kind::kList, 0, static_cast<int>(fresh), {}});
   }
 
   const c10::OperatorHandle& op_;
@@ -302,7 +305,6 @@ class EntryBuilder {
 
 }  // namespace
 
-    if (list) entry_->returns.push_back({Kind::kList, 0, static_cast<int>(fresh), {}});
 std::unique_ptr<Entry> BuildEntry(const c10::OperatorHandle& op, const SchemaPlan& plan, const Call& call) {
   try {
     if (plan.match.lowering) return EntryBuilder(op, plan, call).Build();
@@ -312,7 +314,7 @@ std::unique_ptr<Entry> BuildEntry(const c10::OperatorHandle& op, const SchemaPla
     entry->path = op_by_op ? Entry::Path::kOpByOp : Entry::Path::kHost;
     return entry;
   } catch (const hlo::BuildError& error) {
-    TORCH_CHECK(false, plan.name, ": ", error.what());
+    Raise({error.code, plan.name + ": " + error.what()});
   }
 }
 

@@ -43,28 +43,33 @@ runtime::ValuePtr ScalarValue(const Call& call, const Entry::ScalarGroup& group)
   return call.device->HostConstant(group.type, std::move(bytes));
 }
 
-at::Tensor MakeOutput(runtime::Device& device, const OutputSpec& spec, runtime::ValuePtr value) {
-  at::Tensor tensor = spec.contiguous ? EmptyContiguous(device, spec.sizes, spec.dtype)
-                                      : EmptyStrided(device, spec.sizes, spec.strides, spec.dtype);
-  SlotOf(tensor).Set(std::move(value));
-  return tensor;
+using Outputs = c10::SmallVector<at::Tensor, 2>;
+
+// The new tensors, without their Values. They come before the program is submitted: memory that the device has not is
+// refused while nothing has run.
+Outputs MakeOutputs(runtime::Device& device, const Entry& entry) {
+  Outputs outputs;
+  for (const OutputSpec& spec : entry.outputs) {
+    outputs.push_back(spec.contiguous ? EmptyContiguous(device, spec.sizes, spec.dtype)
+                                      : EmptyStrided(device, spec.sizes, spec.strides, spec.dtype));
+  }
+  return outputs;
 }
 
 // What the call returns, by the entry.
-std::vector<c10::IValue> MakeReturns(const Call& call, const Entry& entry, std::vector<runtime::ValuePtr>& values) {
+std::vector<c10::IValue> MakeReturns(const Call& call, const Entry& entry, Outputs outputs) {
   std::vector<c10::IValue> returns;
   returns.reserve(entry.returns.size());
-  const auto make = [&](int i) { return MakeOutput(*call.device, entry.outputs[i], std::move(values[i])); };
   for (const Entry::Return& r : entry.returns) {
     switch (r.kind) {
-      case Entry::Return::Kind::kTensor: returns.emplace_back(make(r.index)); break;
+      case Entry::Return::Kind::kTensor: returns.emplace_back(std::move(outputs[r.index])); break;
       case Entry::Return::Kind::kUndefined: returns.emplace_back(at::Tensor()); break;
       case Entry::Return::Kind::kArgument: returns.push_back(call.arguments[r.index]); break;
       case Entry::Return::Kind::kConstant: returns.push_back(r.constant); break;
       case Entry::Return::Kind::kList: {
         c10::List<at::Tensor> list;
         list.reserve(r.count);
-        for (int i = 0; i < r.count; ++i) list.push_back(make(r.index + i));
+        for (int i = 0; i < r.count; ++i) list.push_back(std::move(outputs[r.index + i]));
         returns.emplace_back(std::move(list));
         break;
       }
@@ -84,6 +89,7 @@ void ApplyResizes(const Call& call, const Entry& entry) {
 
 std::vector<c10::IValue> RecordCall(const Call& call, const Entry& entry) {
   ApplyResizes(call, entry);
+  Outputs outputs = MakeOutputs(*call.device, entry);
   std::vector<runtime::ValuePtr> inputs;
   inputs.reserve(call.tensors.size() + entry.scalar_groups.size() + 1);
   for (const TensorOperand& operand : call.tensors) {
@@ -98,10 +104,11 @@ std::vector<c10::IValue> RecordCall(const Call& call, const Entry& entry) {
     Append(rng, offset);
   }
   std::vector<runtime::ValuePtr> values = ValueOrRaise(runtime::Record(*call.device, entry.op, std::move(inputs), std::move(rng)));
+  for (size_t i = 0; i < outputs.size(); ++i) SlotOf(outputs[i]).Set(std::move(values[i]));
   for (size_t i = 0; i < entry.writes.size(); ++i) {
-    Write(*call.tensors[entry.writes[i]].tensor, std::move(values[entry.outputs.size() + i]));
+    Write(*call.tensors[entry.writes[i]].tensor, std::move(values[outputs.size() + i]));
   }
-  return MakeReturns(call, entry, values);
+  return MakeReturns(call, entry, std::move(outputs));
 }
 
 }  // namespace

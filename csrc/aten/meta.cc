@@ -2,7 +2,7 @@
 
 #include <ATen/EmptyTensor.h>
 
-#include <mutex>
+#include <atomic>
 
 #include "aten/tensor.h"
 
@@ -75,11 +75,12 @@ bool TryMeta(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments
   return true;
 }
 
+// Importing twice does no harm; a lock of ours around the interpreter's would.
 void ImportFurtherKernels() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    if (meta_import_hook) meta_import_hook();
-  });
+  static std::atomic<bool> done{false};
+  if (done.load(std::memory_order_acquire)) return;
+  if (meta_import_hook) meta_import_hook();
+  done.store(true, std::memory_order_release);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ enum class Role : uint8_t {
   kScalarList,          // Scalar[] as run-time data
   kAttribute,           // part of the key
   kGenerator,
-  kIgnored,             // device, layout, pin_memory, memory_format
+  kIgnored,             // no lowering needs it: device, layout, memory_format
 };
 
 struct ArgumentPlan {

@@ -21,8 +21,7 @@ at::Tensor MakeTensor(runtime::Device& device, size_t size_bytes, c10::ScalarTyp
 }  // namespace
 
 c10::DataPtr MakeSlot(runtime::Device& device, size_t size_bytes) {
-  RaiseIfError(device.Allocate(size_bytes));
-  auto slot = std::make_unique<runtime::Slot>(device, size_bytes);
+  std::unique_ptr<runtime::Slot> slot = ValueOrRaise(runtime::Slot::Create(device, size_bytes));
   void* address = slot->address();
   return {address, slot.release(), &DeleteSlot,
           c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(device.index()))};

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/status.h"
 
 namespace tpu::hlo {
 
@@ -41,7 +42,9 @@ Ints BroadcastDims(std::span<const int64_t> a, std::span<const int64_t> b);
 DType Promote(DType a, DType b);
 
 struct BuildError : std::runtime_error {
-  using std::runtime_error::runtime_error;
+  explicit BuildError(const std::string& message, Code error = Code::kInvalidArgument)
+      : std::runtime_error(message), code(error) {}
+  Code code;  // which of PyTorch's exceptions it becomes
 };
 
 class Builder;
@@ -145,11 +148,14 @@ class Builder {
   struct IndexCheck {
     std::string op;
     int64_t dim, lower, upper;
-    Value offender;  // i64[2]: {1 if one is out of range, the first such value}
+    Value offender;         // i64[2]: {1 if one is out of range, the first such value}
+    std::string assertion;  // what does not hold when `index` is out of range; empty: that it is, is the error
   };
   void EnableChecks(bool on) { checks_enabled_ = on; }
   void SetCheckedOp(std::string op) { checked_op_ = std::move(op); }
-  void CheckIndex(Value index, int64_t dim, int64_t lower, int64_t upper);
+  void CheckIndex(Value index, int64_t dim, int64_t lower, int64_t upper) { Check(index, dim, lower, upper, ""); }
+  // Debug mode: every element of `condition` must be true; `message` says so when one is not.
+  void CheckTrue(Value condition, std::string message);
   const std::vector<IndexCheck>& checks() const { return checks_; }
 
   // --- constants
@@ -332,6 +338,7 @@ class Builder {
   Value OptimizationBarrier(Value x);
 
  private:
+  void Check(Value index, int64_t dim, int64_t lower, int64_t upper, std::string assertion);
   friend class Text;
   struct Instruction {
     std::string text;           // with markers in place of names (builder_text.h)

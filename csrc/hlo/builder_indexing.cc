@@ -132,7 +132,11 @@ Value Builder::TakeAlong(Value x, int64_t dim, Value index) {
   return Gather(x, NarrowIndex(*this, index, x.dims()[dim]), d, sizes);
 }
 
-void Builder::CheckIndex(Value index, int64_t dim, int64_t lower, int64_t upper) {
+void Builder::CheckTrue(Value condition, std::string message) {
+  Check(Cast(Cast(condition, DType::kBool), DType::kI64), 0, 1, 2, std::move(message));
+}
+
+void Builder::Check(Value index, int64_t dim, int64_t lower, int64_t upper, std::string assertion) {
   // A region's values cannot leave it.
   if (!checks_enabled_ || scopes_.size() > 1 || index.numel() == 0) return;
   Value flat = Flatten(Cast(index, DType::kI64));
@@ -142,7 +146,7 @@ void Builder::CheckIndex(Value index, int64_t dim, int64_t lower, int64_t upper)
   Value start[] = {place};  // clamped when nothing is outside
   Value parts[] = {Cast(Lt(place, ConstInt(n)), DType::kI64), Reshape(DynamicSlice(flat, start, Ints{1}), Ints{})};
   for (Value& part : parts) part = Reshape(part, Ints{1});
-  checks_.push_back({checked_op_, dim, lower, upper, Concat(parts, 0)});
+  checks_.push_back({checked_op_, dim, lower, upper, Concat(parts, 0), std::move(assertion)});
 }
 
 }  // namespace tpu::hlo

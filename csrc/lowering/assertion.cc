@@ -4,21 +4,20 @@
 namespace tpu::lowering {
 namespace {
 
-void Check(Builder& b, Value condition) { b.CheckIndex(b.Cast(b.Cast(condition, DType::kBool), DType::kI64), 0, 1, 2); }
-
 Results AssertAsync(Builder& b, Value condition) {
-  Check(b, condition);
+  b.CheckTrue(condition, "expected a tensor that is true, found one that is not");
   return {};
 }
 LOWER("_assert_async", AssertAsync, kExact);
 
-Results AssertAsyncMessage(Builder& b, Value condition, std::string_view /*message*/) {
-  return AssertAsync(b, condition);
+Results AssertAsyncMessage(Builder& b, Value condition, std::string_view message) {
+  b.CheckTrue(condition, std::string(message));
+  return {};
 }
 LOWER("_assert_async.msg", AssertAsyncMessage, kExact);
 
-Value FunctionalAssertAsync(Builder& b, Value condition, std::string_view /*message*/, Value token) {
-  Check(b, condition);
+Value FunctionalAssertAsync(Builder& b, Value condition, std::string_view message, Value token) {
+  b.CheckTrue(condition, std::string(message));
   return token;
 }
 LOWER("_functional_assert_async.msg", FunctionalAssertAsync, kExact);

@@ -6,6 +6,9 @@ namespace tpu::lowering {
 namespace {
 
 Value IndexSelect(Builder& b, Value x, Dim dim, Value index) {
+  if (index.rank() > 1) {
+    throw hlo::BuildError("expected an index of at most one dimension, found " + hlo::ToString(index.type()), Code::kOutOfRange);
+  }
   Ints out = x.dims();
   if (x.rank() > 0) out.at(dim) = index.numel();
   x = AtLeast1D(b, x);

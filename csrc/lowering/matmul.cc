@@ -18,11 +18,30 @@ Value AddScaled(Builder& b, Value self, Value product, Value beta, Value alpha) 
   return b.Select(b.Eq(beta, 0.0), b.ZerosLike(scaled), scaled) + b.Cast(alpha, dtype) * product;
 }
 
-Value Mm(Builder& b, Value x, Value y) { return b.MatMul(x, y); }
+// A product's operands have one element type, as PyTorch's kernels want it.
+void RequireOneType(Value x, Value y) {
+  if (x.dtype() == y.dtype()) return;
+  throw hlo::BuildError("expected both operands to have the same dtype, found " + std::string(Name(x.dtype())) + " and " +
+                        std::string(Name(y.dtype())) + ". Convert one of them with to().");
+}
+
+Value Mm(Builder& b, Value x, Value y) {
+  RequireOneType(x, y);
+  return b.MatMul(x, y);
+}
 LOWER("mm", Mm, kExact);
 LOWER("bmm", Mm, kExact);
-LOWER("mv", [](Builder& b, Value x, Value v) { return b.DotGeneral(x, v, {}, {}, Ints{1}, Ints{0}); }, kExact);
-Value Dot(Builder& b, Value x, Value y) { return b.DotGeneral(x, y, {}, {}, Ints{0}, Ints{0}); }
+
+Value Mv(Builder& b, Value x, Value v) {
+  RequireOneType(x, v);
+  return b.DotGeneral(x, v, {}, {}, Ints{1}, Ints{0});
+}
+LOWER("mv", Mv, kExact);
+
+Value Dot(Builder& b, Value x, Value y) {
+  RequireOneType(x, y);
+  return b.DotGeneral(x, y, {}, {}, Ints{0}, Ints{0});
+}
 LOWER("dot", Dot, kExact);
 LOWER("vdot", [](Builder& b, Value x, Value y) { return Dot(b, b.Conj(x), y); }, kExact);
 
@@ -31,6 +50,7 @@ LOWER("mm.dtype", MmTyped, kExact);
 LOWER("bmm.dtype", MmTyped, kExact);
 
 Value Addmm(Builder& b, Value self, Value x, Value y, Value beta, Value alpha) {
+  RequireOneType(x, y);
   return AddScaled(b, self, b.MatMul(x, y, Accumulator(x.dtype())), beta, alpha);
 }
 LOWER("addmm", Addmm, kExact);
@@ -43,12 +63,14 @@ LOWER("addmm.dtype", AddmmTyped, kExact);
 LOWER("baddbmm.dtype", AddmmTyped, kExact);
 
 Value Addmv(Builder& b, Value self, Value x, Value v, Value beta, Value alpha) {
+  RequireOneType(x, v);
   return AddScaled(b, self, b.DotGeneral(x, v, {}, {}, Ints{1}, Ints{0}, Accumulator(x.dtype())), beta, alpha);
 }
 LOWER("addmv", Addmv, kExact);
 
 // The batch is one more contracted dimension.
 Value Addbmm(Builder& b, Value self, Value x, Value y, Value beta, Value alpha) {
+  RequireOneType(x, y);
   return AddScaled(b, self, b.DotGeneral(x, y, {}, {}, Ints{0, 2}, Ints{0, 1}, Accumulator(x.dtype())), beta, alpha);
 }
 LOWER("addbmm", Addbmm, kExact);

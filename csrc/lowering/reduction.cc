@@ -79,8 +79,14 @@ template <Extreme extreme>
 Value ExtremeDims(Builder& b, Value x, DimList dims, bool keepdim) {
   return extreme(b, x, Reduced(x, dims), keepdim);
 }
+void RequireElements(Value x) {
+  if (x.numel() > 0) return;
+  throw hlo::BuildError("expected a tensor with elements, found " + hlo::ToString(x.type()) +
+                        ". Without any there is no extreme; give the dim to reduce.");
+}
 template <Extreme extreme>
 Value ExtremeAll(Builder& b, Value x) {
+  RequireElements(x);
   return extreme(b, x, {}, false);
 }
 LOWER("amax", ExtremeDims<MaxOver>);
@@ -89,6 +95,7 @@ LOWER("max", ExtremeAll<MaxOver>);
 LOWER("min", ExtremeAll<MinOver>);
 
 std::pair<Value, Value> AMinMax(Builder& b, Value x, std::optional<Dim> dim, bool keepdim) {
+  if (!dim) RequireElements(x);
   Ints dims = dim ? Reduced(x, *dim) : Ints{};
   return {MinOver(b, x, dims, keepdim), MaxOver(b, x, dims, keepdim)};
 }

@@ -12,8 +12,10 @@ namespace {
 // the byte limit only has to bound what a long queue keeps alive.
 constexpr size_t kMaxQueued = 2048;
 constexpr int64_t kMaxQueuedBytes = int64_t{1} << 30;
-// On devices that execute asynchronously: programs handed to PJRT and not yet complete.
+// Programs handed to PJRT and not yet complete. On the CPU plugin a run-ahead chain of large results is several times
+// slower than an awaited one, since each result then touches fresh memory; small ones gain by not being awaited.
 constexpr size_t kMaxExecuting = 32;
+constexpr int64_t kMaxExecutingBytesCpu = int64_t{1} << 20;
 // An idle submission thread spins this long before it sleeps: a futex wake-up costs more than a small program.
 constexpr auto kSpin = std::chrono::microseconds(40);
 constexpr auto kPoll = std::chrono::milliseconds(50);
@@ -31,10 +33,11 @@ template <typename Predicate>
 bool SpinUntil(const Predicate& done) {
   const auto end = std::chrono::steady_clock::now() + kSpin;
   do {
-    for (int i = 0; i < 64; ++i) {
+    for (int i = 0; i < 16; ++i) {
       if (done()) return true;
       Pause();
     }
+    std::this_thread::yield();  // the plugin's own threads may want this core
   } while (std::chrono::steady_clock::now() < end);
   return done();
 }
@@ -79,7 +82,8 @@ void Device::Shutdown() {
 
 template <typename Predicate>
 void Device::WaitUntil(const Predicate& done) {
-  if (done() || SpinUntil(done)) return;
+  // In a forked child no other thread makes progress.
+  if (done() || Platform::InForkedChild() || SpinUntil(done)) return;
   ReleaseGuard release;
   waiters_.fetch_add(1);
   struct Leave {
@@ -95,6 +99,13 @@ void Device::WaitUntil(const Predicate& done) {
   }
 }
 
+Status Device::CheckUsable() const {
+  if (Platform::InForkedChild()) return Platform::ForkedError();
+  if (!stopping_.load(std::memory_order_relaxed)) return {};
+  return {Code::kUnavailable, "tpu:" + std::to_string(index_) + " was shut down, as the interpreter is exiting. "
+                              "Do the device's work before that."};
+}
+
 Sequence Device::Submit(Task task) {
   const int64_t bytes = OutputBytes(task);
   if (queued_.load(std::memory_order_relaxed) >= kMaxQueued ||
@@ -104,7 +115,12 @@ Sequence Device::Submit(Task task) {
   Sequence sequence;
   bool wake;
   {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    if (stopping_) {
+      lock.unlock();
+      Fail(task, CheckUsable());
+      return last_submitted();
+    }
     sequence = submitted_.load(std::memory_order_relaxed) + 1;
     queue_.push_back({std::move(task), sequence, bytes});
     queued_.fetch_add(1, std::memory_order_release);
@@ -145,15 +161,17 @@ void Device::Loop() {
     int64_t bytes;
   };
   std::deque<Executing> executing;
+  int64_t executing_bytes = 0;
   std::deque<Queued> batch;
-  const size_t max_executing = client_->is_cpu() ? 0 : kMaxExecuting;
-  const auto retire = [&](size_t keep) {
-    while (executing.size() > keep) {
+  const int64_t max_bytes = client_->is_cpu() ? kMaxExecutingBytesCpu : kMaxQueuedBytes;
+  const auto retire = [&](size_t max_count, int64_t max_bytes) {
+    while (executing.size() > max_count || (executing_bytes > max_bytes && !executing.empty())) {
       Executing& oldest = executing.front();
       if (Status s = oldest.ready.Await(); !s.ok()) {
         std::lock_guard lock(mutex_);
         if (error_.ok()) error_ = s;
       }
+      executing_bytes -= oldest.bytes;
       Finish(oldest.sequence, oldest.bytes);
       executing.pop_front();
     }
@@ -161,7 +179,7 @@ void Device::Loop() {
   for (;;) {
     const auto has_work = [this] { return queued_.load(std::memory_order_acquire) > 0; };
     if (!has_work()) {
-      retire(0);
+      retire(0, 0);
       SpinUntil(has_work);
     }
     {
@@ -177,11 +195,14 @@ void Device::Loop() {
     while (!batch.empty()) {
       Queued item = std::move(batch.front());
       batch.pop_front();
+      // Host work (an event's time stamp) comes after what was submitted before it, not after its dispatch.
+      if (item.task.run) retire(0, 0);
       pjrt::Event ready = Run(item.task);
       item.task = Task();  // lets go of inputs before completion is announced
       queued_.fetch_sub(1, std::memory_order_release);
       executing.push_back({std::move(ready), item.sequence, item.bytes});
-      retire(max_executing);
+      executing_bytes += item.bytes;
+      retire(kMaxExecuting, max_bytes);
     }
   }
 }
@@ -191,14 +212,23 @@ pjrt::Event Device::Run(Task& task) {
   Status status = task.run ? task.run() : Status();
   if (status.ok() && task.program) status = RunProgram(task, &ready);
   if (!status.ok()) {
-    auto error = std::make_shared<const Status>(
-        status.code(), task.name.empty() ? status.message() : std::string(task.name) + ": " + status.message());
-    for (ValuePtr& output : task.outputs) output->Fail(error);
+    Fail(task, status);
+  } else if (task.done) {
+    task.done(status);
+  }
+  return ready;
+}
+
+void Device::Fail(Task& task, const Status& status) {
+  std::string message = task.name.empty() ? status.message() : std::string(task.name) + ": " + status.message();
+  if (status.code() == Code::kResourceExhausted) message += ". " + DescribeMemory();
+  auto error = std::make_shared<const Status>(status.code(), std::move(message));
+  for (ValuePtr& output : task.outputs) output->Fail(error);
+  {
     std::lock_guard lock(mutex_);
     if (error_.ok()) error_ = *error;
   }
   if (task.done) task.done(status);
-  return ready;
 }
 
 Status Device::Upload(Value& value) {
@@ -230,9 +260,6 @@ Status Device::RunProgram(Task& task, pjrt::Event* ready) {
   }
   TPU_ASSIGN_OR_RETURN(std::vector<pjrt::Buffer> results, executable->Execute(arguments, pjrt_device_, spared));
   if (!results.empty()) *ready = results.front().ready();
-  if (client_->is_cpu()) {
-    if (Status s = ready->Await(); !s.ok()) return s;
-  }
   for (size_t i = 0; i < task.outputs.size(); ++i) task.outputs[i]->Fulfil(std::move(results.at(i)));
   return {};
 }
@@ -246,56 +273,6 @@ ValuePtr Device::HostConstant(const TypePtr& type, std::string bytes) {
   auto value = c10::make_intrusive<Value>(*this, type, std::move(bytes));
   constants_.insert_or_assign(std::move(key), value);
   return value;
-}
-
-Status Device::Allocate(size_t size_bytes) {
-  const auto size = static_cast<int64_t>(size_bytes);
-  std::lock_guard lock(memory_mutex_);
-  if (size > memory_.limit_bytes - memory_.allocated_bytes) {
-    const auto mib = [](int64_t bytes) { return std::to_string(bytes / (1 << 20)) + " MiB"; };
-    return {Code::kResourceExhausted,
-            "TPU out of memory. Tried to allocate " + mib(size) + " on tpu:" + std::to_string(index_) + ", where " +
-                mib(memory_.allocated_bytes) + " of " + mib(memory_.limit_bytes) + " are in use"};
-  }
-  memory_.allocated_bytes += size;
-  memory_.total_allocated_bytes += size;
-  memory_.allocations += 1;
-  memory_.peak_bytes = std::max(memory_.peak_bytes, memory_.allocated_bytes);
-  return {};
-}
-
-void Device::Free(size_t size_bytes) {
-  std::lock_guard lock(memory_mutex_);
-  memory_.allocated_bytes -= static_cast<int64_t>(size_bytes);
-  memory_.total_freed_bytes += static_cast<int64_t>(size_bytes);
-  memory_.frees += 1;
-}
-
-void Device::CountBuffer(int64_t delta_bytes) {
-  std::lock_guard lock(memory_mutex_);
-  memory_.buffer_bytes += delta_bytes;
-  memory_.peak_buffer_bytes = std::max(memory_.peak_buffer_bytes, memory_.buffer_bytes);
-}
-
-MemoryStats Device::memory() const {
-  std::lock_guard lock(memory_mutex_);
-  return memory_;
-}
-
-void Device::ResetPeak() {
-  std::lock_guard lock(memory_mutex_);
-  memory_.peak_bytes = memory_.allocated_bytes;
-  memory_.peak_buffer_bytes = memory_.buffer_bytes;
-}
-
-void Device::ResetAccumulated() {
-  std::lock_guard lock(memory_mutex_);
-  memory_.allocations = memory_.frees = memory_.total_allocated_bytes = memory_.total_freed_bytes = 0;
-}
-
-void Device::SetLimit(int64_t bytes) {
-  std::lock_guard lock(memory_mutex_);
-  memory_.limit_bytes = bytes;
 }
 
 }  // namespace tpu::runtime

@@ -53,7 +53,9 @@ class Device {
   // A pending scalar (or other small host data); equal ones share one Value.
   ValuePtr HostConstant(const TypePtr& type, std::string bytes);
 
-  // Queues a task; returns its place in the order. May block for back-pressure.
+  // Why nothing can run here any more: this is a forked child, or the interpreter is exiting. Cheap.
+  Status CheckUsable() const;
+  // Queues a task; returns its place in the order. May block for back-pressure. After Shutdown the task fails at once.
   Sequence Submit(Task task);
   Sequence last_submitted() const { return submitted_.load(std::memory_order_acquire); }
   bool Completed(Sequence sequence) const { return completed_.load(std::memory_order_acquire) >= sequence; }
@@ -66,8 +68,10 @@ class Device {
   void Shutdown();
 
   // --- memory. Throws nothing; the caller turns kResourceExhausted into torch.OutOfMemoryError.
-  Status Allocate(size_t size_bytes);
-  void Free(size_t size_bytes);
+  // Counts a new slot's bytes, or says why they are not to be had: what is in use, by which tensors.
+  Status Add(Slot& slot);
+  void Remove(Slot& slot);
+  Status Resize(Slot& slot, size_t size_bytes);
   MemoryStats memory() const;
   void ResetPeak();
   void ResetAccumulated();
@@ -85,6 +89,9 @@ class Device {
   Status RunProgram(Task& task, pjrt::Event* ready);
   Status Upload(Value& value);
   void Finish(Sequence sequence, int64_t bytes);
+  void Fail(Task& task, const Status& status);
+  Status Grant(int64_t size_bytes);  // under memory_mutex_
+  std::string DescribeMemory() const;
   template <typename Predicate>
   void WaitUntil(const Predicate& done);
 
@@ -95,7 +102,7 @@ class Device {
   std::mutex mutex_;  // guards queue_, stopping_, error_
   std::condition_variable work_, progress_;
   std::deque<Queued> queue_;
-  bool stopping_ = false;
+  std::atomic<bool> stopping_{false};
   bool sleeping_ = false;
   std::atomic<int> waiters_{0};
   std::atomic<size_t> queued_{0};
@@ -103,8 +110,9 @@ class Device {
   std::atomic<Sequence> submitted_{0}, completed_{0};
   Status error_;
 
-  mutable std::mutex memory_mutex_;  // guards memory_
+  mutable std::mutex memory_mutex_;  // guards memory_, live_ and the slots' links
   MemoryStats memory_;
+  Slot* live_ = nullptr;  // the youngest; a list through all of the device's slots
   std::mutex constants_mutex_;  // guards constants_
   std::unordered_map<std::string, ValuePtr> constants_;
   std::thread thread_;

@@ -43,7 +43,7 @@ Op::Op(std::string name, EmitFn emit, std::vector<TypePtr> inputs, const std::ve
   }
   for (const auto& check : b.checks()) {
     results.push_back(check.offender);
-    checks_.push_back({check.op, check.dim, check.lower, check.upper});
+    checks_.push_back({check.op, check.dim, check.lower, check.upper, check.assertion});
   }
   if (all_alias_) return;
   if (rng_words_ > 0) inputs_.push_back(RngStateType());

@@ -26,6 +26,7 @@ class Op {
   struct Check {
     std::string op;
     int64_t dim, lower, upper;
+    std::string assertion;  // empty: an index out of range
   };
 
   // Emits once, to learn the outputs. `inputs`: types of the Values it takes, in order. `replaces`: (input, output) pairs

@@ -39,11 +39,7 @@ void Platform::Configure(PlatformConfig wanted) {
 }
 
 Result<Platform*> Platform::Get() {
-  if (forked.load(std::memory_order_relaxed)) {
-    return Status(Code::kInvalidArgument,
-                  "Cannot re-initialize TPU in forked subprocess. To use TPU with multiprocessing, you must use the "
-                  "'spawn' start method");
-  }
+  if (InForkedChild()) return ForkedError();
   if (Platform* p = opened.load(std::memory_order_acquire)) return p;
   std::lock_guard lock(platform_mutex);
   if (platform) return platform;
@@ -75,6 +71,12 @@ void Platform::MarkForked() {
 }
 
 bool Platform::InForkedChild() { return forked.load(std::memory_order_relaxed); }
+
+Status Platform::ForkedError() {
+  return {Code::kInvalidArgument,
+          "Cannot re-initialize TPU in forked subprocess. To use TPU with multiprocessing, you must use the 'spawn' "
+          "start method"};
+}
 
 void Platform::Shutdown() {
   Platform* p = Opened();

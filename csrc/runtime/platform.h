@@ -28,6 +28,7 @@ class Platform {
   // In a forked child the client's threads are gone: Get then fails with a message that says so.
   static void MarkForked();
   static bool InForkedChild();
+  static Status ForkedError();
   // Runs what is queued and ends the submission threads, before the interpreter goes away.
   static void Shutdown();
 

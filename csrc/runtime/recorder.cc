@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "runtime/platform.h"
 #include "runtime/stream.h"
 
 namespace tpu::runtime {
@@ -34,6 +35,7 @@ Status CheckIndices(Device& device, const Op& op, const std::vector<ValuePtr>& o
     TPU_RETURN_IF_ERROR(ReadToHost(device, *offenders[i], found, sizeof found));
     if (found[0] == 0) continue;
     const Op::Check& check = op.checks()[i];
+    if (!check.assertion.empty()) return {Code::kInvalidArgument, check.op + ": " + check.assertion};
     return {Code::kOutOfRange, check.op + ": index " + std::to_string(found[1]) + " is out of bounds for dimension " +
                                    std::to_string(check.dim) + ", expected [" + std::to_string(check.lower) + ", " +
                                    std::to_string(check.upper) + ")"};
@@ -73,6 +75,7 @@ Status ReadToHost(Device& device, Value& value, void* destination, size_t size_b
   if (current_capture && !value.ready()) {
     return {Code::kUnimplemented, "a tensor's data is read (item(), bool(), cpu()) inside a captured function, where it has none yet"};
   }
+  if (Platform::InForkedChild()) return Platform::ForkedError();
   device.AwaitValue(value);
   pjrt::Buffer* buffer = value.buffer();
   if (!buffer) {
@@ -81,6 +84,7 @@ Status ReadToHost(Device& device, Value& value, void* destination, size_t size_b
     return error;
   }
   if (size_bytes == 0) return {};
+  TPU_RETURN_IF_ERROR(buffer->ready().Await());
   if (device.client().is_cpu()) {
     TPU_ASSIGN_OR_RETURN(const void* data, buffer->UnsafePointer());
     std::memcpy(destination, data, size_bytes);
@@ -99,6 +103,7 @@ Result<std::vector<ValuePtr>> Record(Device& device, const OpPtr& op, std::vecto
     capture->graph.nodes.push_back(std::move(node));
     return outputs;
   }
+  TPU_RETURN_IF_ERROR(device.CheckUsable());
   if (op->rng_words() > 0) inputs.push_back(c10::make_intrusive<Value>(device, RngStateType(), std::move(rng_bytes)));
   Task task;
   task.program = op->program(device.client());

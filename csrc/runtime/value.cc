@@ -60,17 +60,15 @@ void Value::Fail(std::shared_ptr<const Status> error) {
 Slot::Slot(Device& device, size_t size_bytes)
     : device_(&device), address_(NextAddress(size_bytes)), size_bytes_(size_bytes) {}
 
-Slot::~Slot() { device_->Free(size_bytes_); }
-
-Status Slot::Resize(size_t size_bytes) {
-  if (size_bytes > size_bytes_) {
-    TPU_RETURN_IF_ERROR(device_->Allocate(size_bytes - size_bytes_));
-  } else {
-    device_->Free(size_bytes_ - size_bytes);
-  }
-  size_bytes_ = size_bytes;
-  return {};
+Result<std::unique_ptr<Slot>> Slot::Create(Device& device, size_t size_bytes) {
+  auto slot = std::unique_ptr<Slot>(new Slot(device, size_bytes));
+  TPU_RETURN_IF_ERROR(device.Add(*slot));
+  return slot;
 }
+
+Slot::~Slot() { device_->Remove(*this); }
+
+Status Slot::Resize(size_t size_bytes) { return device_->Resize(*this, size_bytes); }
 
 ValuePtr Slot::Get() const {
   SpinGuard guard(lock_);

@@ -65,8 +65,8 @@ using ValuePtr = c10::intrusive_ptr<Value>;
 // Threads: Get and Set are atomic; ordering between threads is the user's business, as for any tensor.
 class Slot {
  public:
-  // The caller has had Device::Allocate grant the bytes; the slot gives them back.
-  Slot(Device& device, size_t size_bytes);
+  // Fails when the device has not the memory.
+  static Result<std::unique_ptr<Slot>> Create(Device& device, size_t size_bytes);
   ~Slot();
   Slot(const Slot&) = delete;
   Slot& operator=(const Slot&) = delete;
@@ -80,9 +80,15 @@ class Slot {
   void Set(ValuePtr value);
 
  private:
+  friend class Device;
+  Slot(Device& device, size_t size_bytes);
+
   Device* device_;
   void* address_;
   size_t size_bytes_;
+  // The device's list of live slots; its memory mutex guards them.
+  Slot *previous_ = nullptr, *next_ = nullptr;
+  bool counted_ = false;
   mutable std::atomic_flag lock_ = ATOMIC_FLAG_INIT;
   ValuePtr value_;
 };
