@@ -137,27 +137,42 @@ def same(a: list[Any], b: list[Any]) -> bool:
 def compare(op: OpInfo, sample: SampleInput, grad: bool, cpu: list[Any]) -> None:
     got = Run(op, sample, on_device, grad).results
     assert len(got) == len(cpu), f"{len(got)} results, the CPU gives {len(cpu)}"
-    random = not same(cpu, Run(op, sample, copy_of, grad, SEED + 1).results)
+    for g, c in zip(got, cpu, strict=True):
+        if not isinstance(c, torch.Tensor):
+            continue
+        assert isinstance(g, torch.Tensor), f"{g}, the CPU gives a tensor"
+        assert g.shape == c.shape and g.dtype == c.dtype, f"{g.dtype}{list(g.shape)}, the CPU {c.dtype}{list(c.shape)}"
+        assert g.device.type == DEVICE.type, f"the result is on {g.device}"
+    if op.name.startswith(UNINITIALISED):
+        return
+    try:
+        compare_values(op, sample, grad, got, cpu)
+    except AssertionError:
+        if not is_random(op, sample, grad, cpu):
+            raise
+
+
+def is_random(op: OpInfo, sample: SampleInput, grad: bool, cpu: list[Any]) -> bool:
+    """Whether the seed changes the CPU's answer. A few seeds may give one number from a small range."""
+    return not all(same(cpu, Run(op, sample, copy_of, grad, SEED + i).results) for i in range(1, 9))
+
+
+def compare_values(op: OpInfo, sample: SampleInput, grad: bool, got: list[Any], cpu: list[Any]) -> None:
     reference: list[Any] | None = None
     for i, (g, c) in enumerate(zip(got, cpu, strict=True)):
         if not isinstance(c, torch.Tensor):
-            assert random or g == c or (g != g and c != c), f"{g}, the CPU gives {c}"
+            assert g == c or (g != g and c != c), f"{g}, the CPU gives {c}"
             continue
-        assert isinstance(g, torch.Tensor), f"result {i} is {g}, the CPU's a tensor"
-        assert g.shape == c.shape and g.dtype == c.dtype, f"{g.dtype}{list(g.shape)}, the CPU {c.dtype}{list(c.shape)}"
-        assert g.device.type == DEVICE.type, f"the result is on {g.device}"
-        if random or op.name.startswith(UNINITIALISED):
-            continue
-        g = g.detach().cpu()
+        g, c = g.detach().cpu(), c.detach()
         if not grad and op.name in INDICES and i == INDICES[op.name][0]:
             g, c = found(op, sample, g), found(op, sample, c)
         try:
-            torch.testing.assert_close(g, c.detach(), equal_nan=True, check_stride=False)
+            torch.testing.assert_close(g, c, equal_nan=True, check_stride=False)
         except AssertionError:
             if not (c.is_floating_point() or c.is_complex()):
                 raise
             reference = reference or wide_answer(op, sample, grad)
-            if not reference or not no_worse(g, c.detach(), reference[i].detach()):
+            if not reference or not no_worse(g, c, reference[i].detach()):
                 raise
 
 
