@@ -34,13 +34,20 @@ def main() -> int:
     plot.draw(OUT / "loss.png", first, second, settings.checkpoint_step)
     checks = check(first, second, settings, arguments.quick)
     print(f"\n{first.device}\n{table(checks)}")
+    began, first_loss = first.seconds_to_training, first.seconds_to_first_loss
+    print(f"training began {began:.1f} s after the start; its first loss came at {first_loss:.1f} s")
     print(f"{OUT}/: loss.png, sample.txt, checkpoint.pt; {time.time() - started:.0f} s in all")
     return 0 if all(c.holds for c in checks) else 1
 
 
 def _start(module: str, *arguments: str) -> None:
     """Runs a module in a process of its own, showing what it prints."""
-    quiet = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "TRANSFORMERS_VERBOSITY": "error"}
+    quiet = {
+        "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "TRANSFORMERS_VERBOSITY": "error",
+        "TF_CPP_MIN_LOG_LEVEL": "1",  # of the plugin, which would print before the first line
+    }
     command = [sys.executable, "-m", module, *arguments]
     finished = subprocess.run(command, env={**os.environ, **quiet})
     if finished.returncode:

@@ -33,11 +33,11 @@ def run(device: torch.device, settings: Settings, started: float) -> results.Fir
     losses: list[float] = []
     held_out: list[tuple[int, float]] = []
     random_numbers: list[float] = []
-    first_reading = 0.0
+    seconds_to_first_loss = 0.0
 
     def report(step: int, interval: list[float]) -> None:
-        nonlocal first_reading
-        first_reading = first_reading or time.time() - started
+        nonlocal seconds_to_first_loss
+        seconds_to_first_loss = seconds_to_first_loss or time.time() - started
         losses.extend(interval)
         if step == settings.checkpoint_step:
             training.save(OUT / "checkpoint.pt")
@@ -47,12 +47,6 @@ def run(device: torch.device, settings: Settings, started: float) -> results.Fir
 
     seconds_to_training = time.time() - started
     training.run(settings.steps, report, "train")
-    print(
-        f"training began {seconds_to_training:.1f} s after the start; "
-        f"its first {settings.loss_interval} losses were read at {first_reading:.1f} s",
-        flush=True,
-    )
-
     prompt, completion = complete(training.model, text.held_out, settings)
     (OUT / "sample.txt").write_text(f"{prompt}\n[the model goes on from here]\n{completion}\n")
     print(f"\nsample, from {OUT / 'sample.txt'}; it goes on after the bar:\n\n{prompt}|{completion}\n", flush=True)
@@ -62,6 +56,7 @@ def run(device: torch.device, settings: Settings, started: float) -> results.Fir
         largest_difference=embedded.largest_difference,
         parameters=parameters,
         seconds_to_training=seconds_to_training,
+        seconds_to_first_loss=seconds_to_first_loss,
         losses=losses,
         held_out=held_out,
         bigram=baseline,

@@ -13,6 +13,7 @@ class First:
     largest_difference: float
     parameters: int
     seconds_to_training: float
+    seconds_to_first_loss: float
     losses: list[float]  # of every step
     held_out: list[tuple[int, float]]  # a step and the loss after it
     bigram: float

@@ -8,10 +8,10 @@ OUT = Path("out")
 
 @dataclass(frozen=True)
 class Settings:
-    steps: int = 480
+    steps: int = 400
     resumed_steps: int = 40  # that the second process repeats
-    loss_interval: int = 10  # steps between two readings of the losses
-    held_out_interval: int = 60
+    loss_interval: int = 10  # steps between two readings of the losses, after the first step's
+    held_out_interval: int = 50
     held_out_windows: int = 128
     context: int = 128
     batch: int = 16

@@ -30,7 +30,7 @@ class Training:
             while self.step < until:
                 pending.append(self._step())
                 self.step += 1
-                if self.step % self.settings.loss_interval == 0 or self.step == until:
+                if self.step % self.settings.loss_interval == 0 or self.step in (1, until):
                     losses = torch.stack(pending).tolist()
                     bar.update(len(losses))
                     bar.set_postfix(loss=f"{losses[-1]:.3f}", lr=f"{self.schedule.get_last_lr()[0]:.1e}")
