@@ -3,6 +3,8 @@
 #include <ATen/ops/_local_scalar_dense.h>
 #include <c10/core/DefaultDtype.h>
 
+#include <unordered_map>
+
 #include "aten/guard.h"
 #include "aten/tensor.h"
 #include "runtime/recorder.h"
@@ -120,8 +122,9 @@ class Reader {
       }
       if (mutated) key.Add(slot.size_bytes());
     }
-    call_.operands.push_back({Operand::kTensor, static_cast<int>(call_.tensors.size())});
-    call_.tensors.push_back({&tensor, std::move(v), index_});
+    const int place = static_cast<int>(call_.tensors.size());
+    call_.operands.push_back({Operand::kTensor, place});
+    call_.tensors.push_back({&tensor, std::move(v), index_, place});
   }
 
   // PyTorch lets 0-dim CPU tensors join any device's operations; other devices' tensors may not.
@@ -189,6 +192,26 @@ class Reader {
 
 }  // namespace
 
+namespace {
+
+// Tensors that are views of one storage, where several are written: each write starts from the one before.
+void FindSharedSlots(Call* call) {
+  int written = 0;
+  for (const TensorOperand& operand : call->tensors) written += call->plan->arguments[operand.argument].mutated;
+  if (written < 2) return;
+  std::unordered_map<const runtime::Slot*, int> first;
+  bool shared = false;
+  for (int i = 0; i < static_cast<int>(call->tensors.size()); ++i) {
+    TensorOperand& operand = call->tensors[i];
+    operand.slot = first.emplace(&SlotOf(*operand.tensor), i).first->second;
+    shared = shared || operand.slot != i;
+  }
+  if (!shared) return;
+  for (const TensorOperand& operand : call->tensors) call->key.Add(static_cast<uint64_t>(operand.slot));
+}
+
+}  // namespace
+
 void ReadCall(const SchemaPlan& plan, c10::ArrayRef<IValue> arguments, bool bake_scalars, Call* call) {
   call->plan = &plan;
   call->arguments = arguments;
@@ -202,6 +225,7 @@ void ReadCall(const SchemaPlan& plan, c10::ArrayRef<IValue> arguments, bool bake
   }
   call->begin.push_back(static_cast<uint16_t>(call->operands.size()));
   reader.Finish();
+  FindSharedSlots(call);
 }
 
 }  // namespace tpu::aten

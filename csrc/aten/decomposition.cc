@@ -38,17 +38,20 @@ class Placeholders {
     for (const TensorOperand& operand : call.tensors) {
       const at::Tensor& t = *operand.tensor;
       at::Tensor copy = EmptyStrided(*call.device, {static_cast<int64_t>(SlotOf(t).size_bytes() / t.itemsize())}, {1}, t.scalar_type());
+      const bool shares = operand.slot < static_cast<int>(tensors.size());
+      if (shares) copy.unsafeGetTensorImpl()->set_storage_keep_dtype(tensors[operand.slot].storage());
       copy.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes(), t.strides(), t.storage_offset());
       copy._set_conj(t.is_conj());
       copy._set_neg(t.is_neg());
-      runtime::ValuePtr value;
+      int input = -1;
       if (operand.value) {
-        value = c10::make_intrusive<runtime::Value>(*call.device, operand.value->type_ptr());
-        SlotOf(copy).Set(value);
-        values.push_back(value);
+        auto value = c10::make_intrusive<runtime::Value>(*call.device, operand.value->type_ptr());
+        if (!shares) SlotOf(copy).Set(value);
+        values.push_back(std::move(value));
         types.push_back(operand.value->type_ptr());
+        input = next++;
       }
-      inputs.push_back(value ? next++ : -1);
+      inputs.push_back(shares ? inputs[operand.slot] : input);
       tensors.push_back(std::move(copy));
     }
     for (const IValue& argument : call.arguments) stack.push_back(Replace(argument));

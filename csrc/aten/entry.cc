@@ -189,7 +189,7 @@ class EntryBuilder {
     int next = 0;
     for (const TensorOperand& operand : call_.tensors) {
       const at::Tensor& t = *operand.tensor;
-      LoweredOp::Tensor tensor{ViewOf(t), ToDType(t.scalar_type()), -1};
+      LoweredOp::Tensor tensor{ViewOf(t), ToDType(t.scalar_type()), -1, operand.slot};
       if (operand.value) {
         tensor.input = next++;
         input_types_.push_back(operand.value->type_ptr());
@@ -216,6 +216,7 @@ class EntryBuilder {
     write.view = ViewOf(t);
     write.dtype = dtype;
     write.base_input = lowered.tensors[operand].input;
+    write.slot = call_.tensors[operand].slot;
     int64_t storage_numel = static_cast<int64_t>(SlotOf(t).size_bytes() / t.itemsize());
     if (meta && meta->sizes() != t.sizes()) {
       entry_->resizes.push_back({operand, meta->sizes().vec(), meta->strides().vec()});

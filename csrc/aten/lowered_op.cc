@@ -1,5 +1,7 @@
 #include "aten/lowered_op.h"
 
+#include <unordered_map>
+
 #include "aten/dtypes.h"
 
 namespace tpu::aten {
@@ -66,10 +68,14 @@ Arg ToAttribute(const Call& call, const Param& param, const IValue& value) {
   }
 }
 
+// What slots hold after the writes so far.
+using Written = std::unordered_map<int, hlo::Value>;
+
 class CallEmitter {
  public:
-  CallEmitter(hlo::Builder& b, const LoweredOp& op, const LoweredCall& call, std::span<const hlo::Value> inputs, lowering::Rng& rng)
-      : b_(b), op_(op), call_(call), inputs_(inputs), rng_(rng) {}
+  CallEmitter(hlo::Builder& b, const LoweredOp& op, const LoweredCall& call, std::span<const hlo::Value> inputs, const Written& written,
+              lowering::Rng& rng)
+      : b_(b), op_(op), call_(call), inputs_(inputs), written_(written), rng_(rng) {}
 
   lowering::Results Emit() {
     if (call_.lowering->flags & lowering::kPointwise) FindCommonShape();
@@ -88,6 +94,7 @@ class CallEmitter {
     }
     if (operand.kind == Operand::kDefault) return op_.defaults[operand.index].ToValue(b_, call_.common.value_or(DType::kI64));
     const LoweredOp::Tensor& t = op_.tensors[operand.index];
+    if (const auto it = written_.find(t.slot); it != written_.end()) return hlo::ReadView(b_, it->second, t.view, t.dtype);
     if (t.input < 0) return b_.Full(t.view.sizes, 0.0, t.dtype);
     return hlo::ReadView(b_, inputs_[t.input], t.view, t.dtype);
   }
@@ -145,6 +152,7 @@ class CallEmitter {
   const LoweredOp& op_;
   const LoweredCall& call_;
   std::span<const hlo::Value> inputs_;
+  const Written& written_;
   lowering::Rng& rng_;
   hlo::Ints shape_;
 };
@@ -196,12 +204,32 @@ LoweredCall MakeLoweredCall(const Call& call, const LoweringMatch& match, int el
 runtime::Emission LoweredOp::Emit(hlo::Builder& b, std::span<const hlo::Value> inputs, hlo::Value state) const {
   lowering::Rng rng(b, state);
   lowering::Results results;
-  for (const LoweredCall& call : calls) {
-    lowering::Results r = CallEmitter(b, *this, call, inputs, rng).Emit();
+  Written written;
+  runtime::Emission emission;
+  const std::string& name = calls.empty() ? std::string() : calls.front().lowering->name;
+  const auto write_result = [&](const Write& write, const std::optional<hlo::Value>& result) {
+    std::optional<hlo::Value> base;
+    if (write.base_input >= 0) base = inputs[write.base_input];
+    if (const auto it = written.find(write.slot); it != written.end()) base = it->second;
+    hlo::Value whole;
+    if (result) {
+      whole = hlo::WriteView(b, base, write.view, Conform(b, *result, write.view.sizes, write.dtype, name), write.dims);
+    } else {  // left as it was (running statistics in evaluation)
+      whole = base ? *base : b.Full(write.dims, 0.0, write.dtype);
+    }
+    written.insert_or_assign(write.slot, whole);
+    emission.outputs.push_back(whole);
+  };
+  // An in-place foreach op writes each element before it reads the next: they may be views of one storage.
+  const bool one_by_one = !infer_outputs && result_defined.empty() && calls.size() == writes.size();
+  for (size_t c = 0; c < calls.size(); ++c) {
+    lowering::Results r = CallEmitter(b, *this, calls[c], inputs, written, rng).Emit();
+    if (one_by_one) write_result(writes[c], r.empty() ? std::nullopt : r[0]);
     results.insert(results.end(), r.begin(), r.end());
   }
-  const std::string& name = calls.empty() ? std::string() : calls.front().lowering->name;
-  runtime::Emission emission;
+  emission.rng_words = rng.used();
+  if (one_by_one) return emission;
+
   const size_t fresh = infer_outputs ? results.size() - std::min(results.size(), writes.size()) : result_defined.size();
   size_t next = 0;
   for (size_t i = 0; i < fresh; ++i) {
@@ -210,24 +238,16 @@ runtime::Emission LoweredOp::Emit(hlo::Builder& b, std::span<const hlo::Value> i
       continue;
     }
     if (!result_defined[i]) continue;
-    if (i >= results.size() || !results[i]) throw hlo::BuildError("the lowering of " + name + " gave no result " + std::to_string(i) + ". This is a bug of torchtpu.");
+    if (i >= results.size() || !results[i]) {
+      throw hlo::BuildError("the lowering of " + name + " gave no result " + std::to_string(i) + ". This is a bug of torchtpu.");
+    }
     const Output& output = outputs[next++];
     hlo::Value value = Conform(b, *results[i], output.view.sizes, output.dtype, name);
     emission.outputs.push_back(hlo::WriteView(b, std::nullopt, output.view, value, output.dims));
   }
   for (size_t w = 0; w < writes.size(); ++w) {
-    const Write& write = writes[w];
-    std::optional<hlo::Value> base;
-    if (write.base_input >= 0) base = inputs[write.base_input];
-    const size_t i = fresh + w;
-    if (i >= results.size() || !results[i]) {  // left as it was (running statistics in evaluation)
-      emission.outputs.push_back(base ? *base : b.Full(write.dims, 0.0, write.dtype));
-      continue;
-    }
-    hlo::Value value = Conform(b, *results[i], write.view.sizes, write.dtype, name);
-    emission.outputs.push_back(hlo::WriteView(b, base, write.view, value, write.dims));
+    write_result(writes[w], fresh + w < results.size() ? results[fresh + w] : std::nullopt);
   }
-  emission.rng_words = rng.used();
   return emission;
 }
 

@@ -31,6 +31,7 @@ struct LoweredOp {
     hlo::View view;
     DType dtype;
     int input;  // among the op's inputs, or -1: uninitialised
+    int slot;   // TensorOperand's
   };
   struct ScalarRef {
     int input;
@@ -46,6 +47,7 @@ struct LoweredOp {
     DType dtype;
     hlo::Ints dims;
     int base_input = -1;
+    int slot = 0;
   };
   std::vector<Tensor> tensors;
   std::vector<ScalarRef> scalars;

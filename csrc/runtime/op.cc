@@ -36,7 +36,8 @@ Op::Op(std::string name, EmitFn emit, std::vector<TypePtr> inputs, const std::ve
     const int result = static_cast<int>(output - std::count_if(alias_.begin(), alias_.begin() + output, [](int a) { return a >= 0; }));
     const bool fits = alias_[output] < 0 && *inputs_[input] == *outputs_[output];
     const bool taken = std::find(alias_.begin(), alias_.end(), input) != alias_.end();
-    if (fits && !taken) {
+    const bool given = std::any_of(donations_.begin(), donations_.end(), [&](const auto& d) { return d.first == input; });
+    if (fits && !taken && !given) {
       b.Donate(input, result);
       donations_.emplace_back(input, result);
     }
