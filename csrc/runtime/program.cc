@@ -13,6 +13,13 @@ namespace {
 
 std::atomic<int64_t> compile_count{0};
 
+std::atomic<bool> recording{false};
+std::mutex texts_mutex;  // guards Texts()
+std::vector<Program::Text>& Texts() {
+  static auto& texts = *new std::vector<Program::Text>;
+  return texts;
+}
+
 // On the CPU plugin level 2 compiles dots ten times faster than the default and the code runs as fast or faster.
 pjrt::CompileOptions Options(const pjrt::Client& client) {
   pjrt::CompileOptions options;
@@ -64,6 +71,10 @@ class CompilePool {
 
 Program::Program(pjrt::Client& client, std::string text, std::vector<std::pair<int, int>> donations, std::string name)
     : donations_(std::move(donations)), name_(std::move(name)) {
+  if (recording.load(std::memory_order_relaxed)) {
+    std::lock_guard lock(texts_mutex);
+    Texts().push_back({name_, text});
+  }
   using Compiled = Result<std::unique_ptr<pjrt::LoadedExecutable>>;
   auto promise = std::make_shared<std::promise<std::shared_ptr<Compiled>>>();
   compiled_ = promise->get_future().share();
@@ -79,6 +90,13 @@ Result<pjrt::LoadedExecutable*> Program::Executable() {
   if (!compiled.ok()) return compiled.status();
   executable_.store(compiled->get(), std::memory_order_release);
   return compiled->get();
+}
+
+void Program::RecordTexts(bool on) { recording.store(on, std::memory_order_relaxed); }
+
+std::vector<Program::Text> Program::TakeTexts() {
+  std::lock_guard lock(texts_mutex);
+  return std::exchange(Texts(), {});
 }
 
 int64_t Program::CompileCount() { return compile_count.load(std::memory_order_relaxed); }

@@ -21,6 +21,12 @@ class Program {
   Result<pjrt::LoadedExecutable*> Executable();
   const std::vector<std::pair<int, int>>& donations() const { return donations_; }
   const std::string& name() const { return name_; }
+  // While recording is on, the text of every program made is kept: what tests give to other compilers.
+  static void RecordTexts(bool on);
+  struct Text {
+    std::string name, stablehlo;
+  };
+  static std::vector<Text> TakeTexts();
   // Compilations so far in this process.
   static int64_t CompileCount();
 
