@@ -26,8 +26,9 @@ void AddScalarToKey(CallKey& key, const c10::Scalar& s) {
 }
 
 [[noreturn]] void RaiseDevices(const Call& call, const at::Tensor& other) {
-  TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, tpu:", call.device->index(), " and ",
-              other.device().str(), "! (when checking arguments of ", call.plan->name, ")");
+  TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, tpu:",
+              call.device->index(), " and ", other.device().str(), "! (when checking arguments of ", call.plan->name,
+              ")");
 }
 
 class Reader {
@@ -68,7 +69,8 @@ class Reader {
         break;
       case Role::kIgnored:
         if (value.isDevice()) device_argument_ = value.toDevice();
-        call_.key.Add(value.isInt() ? static_cast<uint64_t>(value.toInt()) : kAbsent);  // a memory format decides strides
+        call_.key.Add(value.isInt() ? static_cast<uint64_t>(value.toInt())
+                                    : kAbsent);  // a memory format decides strides
         break;
     }
   }
@@ -81,7 +83,8 @@ class Reader {
   }
 
  private:
-  static constexpr uint64_t kNone = 1, kUninitialised = 2, kWhole = 3, kGeneral = 4, kCpuScalar = 5, kScalarValue = 6, kDefaultScalar = 7;
+  static constexpr uint64_t kNone = 1, kUninitialised = 2, kWhole = 3, kGeneral = 4, kCpuScalar = 5, kScalarValue = 6,
+                            kDefaultScalar = 7;
   static constexpr uint64_t kAbsent = ~uint64_t{0};
 
   static bool IsDefault(const c10::Scalar& value, const c10::Scalar& normal) {
@@ -106,7 +109,8 @@ class Reader {
     const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
     const auto dtype = static_cast<uint64_t>(tensor.scalar_type());
     const uint64_t rank = static_cast<uint64_t>(impl.dim());
-    const uint64_t flags = uint64_t{impl.is_wrapped_number()} << 32 | uint64_t{tensor.is_conj()} << 33 | uint64_t{tensor.is_neg()} << 34;
+    const uint64_t flags =
+        uint64_t{impl.is_wrapped_number()} << 32 | uint64_t{tensor.is_conj()} << 33 | uint64_t{tensor.is_neg()} << 34;
     CallKey& key = call_.key;
     if (v && IsWhole(tensor, *v)) {
       key.Add(kWhole | dtype << 8 | rank << 16 | flags);
@@ -132,11 +136,12 @@ class Reader {
     if (tensor.dim() != 0 || !tensor.device().is_cpu()) {
       // An index list may be on the host: the caller has moved it. Anything else is a mistake of the program.
       if (call_.device) RaiseDevices(call_, tensor);
-      TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", tensor.device().str(),
-                  " and tpu! (when checking arguments of ", call_.plan->name, ")");
+      TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ",
+                  tensor.device().str(), " and tpu! (when checking arguments of ", call_.plan->name, ")");
     }
     const c10::ScalarType type = tensor.scalar_type();
-    call_.key.Add(kCpuScalar | static_cast<uint64_t>(type) << 8 | uint64_t{tensor.unsafeGetTensorImpl()->is_wrapped_number()} << 32);
+    call_.key.Add(kCpuScalar | static_cast<uint64_t>(type) << 8 |
+                  uint64_t{tensor.unsafeGetTensorImpl()->is_wrapped_number()} << 32);
     AddScalarOperand(at::_local_scalar_dense(tensor), type);
   }
 
@@ -178,7 +183,8 @@ class Reader {
       key.Add(value.toListRef().size());
       for (const IValue& element : value.toListRef()) ReadAttribute(element);
     } else {
-      TORCH_CHECK_NOT_IMPLEMENTED(false, call_.plan->name, ": an argument of type ", value.tagKind(), " is not supported on tpu");
+      TORCH_CHECK_NOT_IMPLEMENTED(false, call_.plan->name, ": an argument of type ", value.tagKind(),
+                                  " is not supported on tpu");
     }
     // Tags keep None, 1 and true apart.
     key.Add(value.isNone() ? 0 : value.isInt() ? 1 : value.isBool() ? 2 : value.isDouble() ? 3 : 4);

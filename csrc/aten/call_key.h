@@ -39,7 +39,8 @@ class CallKey {
     return h;
   }
   bool operator==(const CallKey& other) const {
-    return words_.size() == other.words_.size() && std::memcmp(words_.data(), other.words_.data(), words_.size() * 8) == 0;
+    return words_.size() == other.words_.size() &&
+           std::memcmp(words_.data(), other.words_.data(), words_.size() * 8) == 0;
   }
 
  private:

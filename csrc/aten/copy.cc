@@ -36,14 +36,16 @@ void CopyFromHost(at::Tensor& self, const at::Tensor& source, bool non_blocking)
   host = host.contiguous();
   runtime::Slot& slot = SlotOf(self);
   runtime::ValuePtr value = Upload(slot.device(), host, non_blocking && source.is_same(host));
-  const bool whole = self.is_contiguous() && self.storage_offset() == 0 && self.nbytes() == slot.size_bytes() && !self.is_conj() && !self.is_neg() && host.sizes() == self.sizes();
+  const bool whole = self.is_contiguous() && self.storage_offset() == 0 && self.nbytes() == slot.size_bytes() &&
+                     !self.is_conj() && !self.is_neg() && host.sizes() == self.sizes();
   if (whole) return Write(self, std::move(value));
   CopyOnDevice(self, FromValue(std::move(value)));
 }
 
 void CopyToHost(at::Tensor& self, const at::Tensor& source) {
   runtime::ValuePtr value = ContiguousValue(source);
-  const bool direct = self.is_contiguous() && self.scalar_type() == source.scalar_type() && self.sizes() == source.sizes() && !self.is_conj() && !self.is_neg();
+  const bool direct = self.is_contiguous() && self.scalar_type() == source.scalar_type() &&
+                      self.sizes() == source.sizes() && !self.is_conj() && !self.is_neg();
   at::Tensor target = direct ? self : at::empty(source.sizes(), self.options().dtype(source.scalar_type()));
   RaiseIfError(runtime::ReadToHost(value->device(), *value, target.mutable_data_ptr(), target.nbytes()));
   if (!direct) self.copy_(target);
@@ -97,9 +99,11 @@ at::Scalar LocalScalarDense(const at::Tensor& self) {
 }
 
 // On one device a cast is one program; across devices it is PyTorch's allocation and copy.
-at::Tensor ToCopy(const at::Tensor& self, std::optional<c10::ScalarType> dtype, std::optional<c10::Layout> layout, std::optional<c10::Device> device,
-                  std::optional<bool> pin_memory, bool non_blocking, std::optional<c10::MemoryFormat> memory_format) {
-  const bool stays = IsTpu(self) && (!device || *device == self.device() || (device->type() == self.device().type() && !device->has_index()));
+at::Tensor ToCopy(const at::Tensor& self, std::optional<c10::ScalarType> dtype, std::optional<c10::Layout> layout,
+                  std::optional<c10::Device> device, std::optional<bool> pin_memory, bool non_blocking,
+                  std::optional<c10::MemoryFormat> memory_format) {
+  const bool stays = IsTpu(self) && (!device || *device == self.device() ||
+                                     (device->type() == self.device().type() && !device->has_index()));
   if (!stays || (layout && *layout != self.layout())) {
     return at::native::_to_copy(self, dtype, layout, device, pin_memory, non_blocking, memory_format);
   }
@@ -131,7 +135,8 @@ runtime::ValuePtr Upload(runtime::Device& device, const at::Tensor& source, bool
   const runtime::TypePtr type = TypeOf(source);
   const void* data = source.const_data_ptr();
   if (source.nbytes() > 0 && source.nbytes() <= kInlineBytes) {
-    return c10::make_intrusive<runtime::Value>(device, type, std::string(static_cast<const char*>(data), source.nbytes()));
+    return c10::make_intrusive<runtime::Value>(device, type,
+                                               std::string(static_cast<const char*>(data), source.nbytes()));
   }
   if (non_blocking && source.is_pinned()) {
     auto value = c10::make_intrusive<runtime::Value>(device, type);
@@ -141,8 +146,9 @@ runtime::ValuePtr Upload(runtime::Device& device, const at::Tensor& source, bool
     task.run = [value, source, &device]() -> Status {
       auto keep = std::make_shared<at::Tensor>(source);
       TPU_ASSIGN_OR_RETURN(pjrt::Buffer buffer,
-                           device.client().FromHost(source.const_data_ptr(), value->type().dtype, value->type().dims, device.pjrt_device(),
-                                                    pjrt::HostSemantics::kUntilTransferCompletes, [keep]() mutable { keep.reset(); }));
+                           device.client().FromHost(source.const_data_ptr(), value->type().dtype, value->type().dims,
+                                                    device.pjrt_device(), pjrt::HostSemantics::kUntilTransferCompletes,
+                                                    [keep]() mutable { keep.reset(); }));
       value->Fulfil(std::move(buffer));
       return {};
     };

@@ -37,7 +37,8 @@ class Placeholders {
     int next = 0;
     for (const TensorOperand& operand : call.tensors) {
       const at::Tensor& t = *operand.tensor;
-      at::Tensor copy = EmptyStrided(*call.device, {static_cast<int64_t>(SlotOf(t).size_bytes() / t.itemsize())}, {1}, t.scalar_type());
+      at::Tensor copy = EmptyStrided(*call.device, {static_cast<int64_t>(SlotOf(t).size_bytes() / t.itemsize())}, {1},
+                                     t.scalar_type());
       const bool shares = operand.slot < static_cast<int>(tensors.size());
       if (shares) copy.unsafeGetTensorImpl()->set_storage_keep_dtype(tensors[operand.slot].storage());
       copy.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes(), t.strides(), t.storage_offset());
@@ -57,10 +58,10 @@ class Placeholders {
     for (const IValue& argument : call.arguments) stack.push_back(Replace(argument));
   }
 
-  std::vector<at::Tensor> tensors;          // per tensor operand
-  std::vector<int> inputs;                  // per tensor operand, its input or -1
-  std::vector<runtime::ValuePtr> values;    // per input
-  std::vector<runtime::TypePtr> types;      // per input
+  std::vector<at::Tensor> tensors;        // per tensor operand
+  std::vector<int> inputs;                // per tensor operand, its input or -1
+  std::vector<runtime::ValuePtr> values;  // per input
+  std::vector<runtime::TypePtr> types;    // per input
   Stack stack;
 
  private:
@@ -103,7 +104,8 @@ struct DecomposedOp {
     std::vector<hlo::Value> values = graph.Emit(b, inputs, bound, rng, outputs);
     for (size_t i = 0; i < values.size(); ++i) {
       // A result that is a view of something else gets memory of its own, dense and row-major.
-      emission.outputs.push_back(i < views.size() ? hlo::ReadView(b, values[i], views[i].view, views[i].dtype) : values[i]);
+      emission.outputs.push_back(i < views.size() ? hlo::ReadView(b, values[i], views[i].view, views[i].dtype)
+                                                  : values[i]);
     }
     return emission;
   }
@@ -114,7 +116,8 @@ runtime::ValuePtr ValueOf(const at::Tensor& tensor) {
   if (value) return value;
   const int64_t count = static_cast<int64_t>(SlotOf(tensor).size_bytes() / tensor.itemsize());
   runtime::TypePtr type = std::make_shared<runtime::Type>(runtime::Type{ToDType(tensor.scalar_type()), {count}});
-  return c10::make_intrusive<runtime::Value>(SlotOf(tensor).device(), type, std::string(SlotOf(tensor).size_bytes(), '\0'));
+  return c10::make_intrusive<runtime::Value>(SlotOf(tensor).device(), type,
+                                             std::string(SlotOf(tensor).size_bytes(), '\0'));
 }
 
 class Finisher {
@@ -137,17 +140,20 @@ class Finisher {
       AddResize(static_cast<int>(i));
     }
     entry_->op = std::make_shared<runtime::Op>(
-        call_.plan->name, [op](hlo::Builder& b, std::span<const hlo::Value> inputs, hlo::Value rng) { return op->Emit(b, inputs, rng); },
+        call_.plan->name,
+        [op](hlo::Builder& b, std::span<const hlo::Value> inputs, hlo::Value rng) { return op->Emit(b, inputs, rng); },
         placeholders_.types, replaces, runtime::CurrentMode() == runtime::Mode::kDebug);
     return std::move(entry_);
   }
 
  private:
   void AddTensor(DecomposedOp& op, const at::Tensor& tensor) {
-    TORCH_CHECK_NOT_IMPLEMENTED(IsTpu(tensor), call_.plan->name, ": its decomposition gives a tensor on ", tensor.device().str());
+    TORCH_CHECK_NOT_IMPLEMENTED(IsTpu(tensor), call_.plan->name, ": its decomposition gives a tensor on ",
+                                tensor.device().str());
     op.views.push_back({ViewOf(tensor), ToDType(tensor.scalar_type())});
     op.outputs.push_back(ValueOf(tensor));
-    entry_->outputs.push_back({tensor.scalar_type(), tensor.sizes().vec(), hlo::ContiguousStrides(tensor.sizes().vec()), true});
+    entry_->outputs.push_back(
+        {tensor.scalar_type(), tensor.sizes().vec(), hlo::ContiguousStrides(tensor.sizes().vec()), true});
   }
 
   void AddReturn(DecomposedOp& op, int index, const IValue& value) {
@@ -163,7 +169,8 @@ class Finisher {
       AddTensor(op, value.toTensor());
       entry_->returns.push_back({Kind::kTensor, first, 0, {}});
     } else {
-      TORCH_CHECK_NOT_IMPLEMENTED(value.isTensor() || value.isNone(), call_.plan->name, ": its decomposition gives a ", value.tagKind());
+      TORCH_CHECK_NOT_IMPLEMENTED(value.isTensor() || value.isNone(), call_.plan->name, ": its decomposition gives a ",
+                                  value.tagKind());
       entry_->returns.push_back({Kind::kUndefined, 0, 0, {}});
     }
   }

@@ -29,7 +29,8 @@ DType ToDType(ScalarType type) {
     case ScalarType::Float8_e5m2fnuz: return DType::kF8E5M2FNUZ;
     case ScalarType::Float8_e8m0fnu: return DType::kF8E8M0FNU;
     default:
-      TORCH_CHECK_TYPE(false, "tpu: dtype ", c10::toString(type), " has no counterpart on the device. Use another dtype.");
+      TORCH_CHECK_TYPE(false, "tpu: dtype ", c10::toString(type),
+                       " has no counterpart on the device. Use another dtype.");
   }
 }
 

@@ -41,7 +41,8 @@ at::Tensor MaskedSelect(const at::Tensor& self, const at::Tensor& mask) {
 using UniqueResult = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 // Runs of equal neighbours in `sorted` (1-D); `order` maps its positions back to the original ones.
-UniqueResult Runs(const at::Tensor& sorted, const at::Tensor& order, c10::IntArrayRef sizes, bool return_inverse, bool return_counts) {
+UniqueResult Runs(const at::Tensor& sorted, const at::Tensor& order, c10::IntArrayRef sizes, bool return_inverse,
+                  bool return_counts) {
   const auto longs = sorted.options().dtype(c10::ScalarType::Long);
   const int64_t n = sorted.numel();
   if (n == 0) return {sorted, at::empty(return_inverse ? sizes : c10::IntArrayRef({0}), longs), at::empty({0}, longs)};
@@ -50,7 +51,8 @@ UniqueResult Runs(const at::Tensor& sorted, const at::Tensor& order, c10::IntArr
   const at::Tensor run = at::cumsum(first, 0) - 1;
   const int64_t count = run[n - 1].item<int64_t>() + 1;
   at::Tensor inverse = at::empty({0}, longs), counts = at::empty({0}, longs);
-  if (return_inverse) inverse = order.defined() ? at::empty({n}, longs).scatter_(0, order, run).view(sizes) : run.view(sizes);
+  if (return_inverse)
+    inverse = order.defined() ? at::empty({n}, longs).scatter_(0, order, run).view(sizes) : run.view(sizes);
   if (return_counts) counts = at::zeros({n}, longs).scatter_add_(0, run, at::ones({n}, longs)).narrow(0, 0, count);
   return {Compact(sorted, first, count), inverse, counts};
 }
@@ -68,13 +70,17 @@ std::tuple<at::Tensor, at::Tensor> Unique(const at::Tensor& self, bool sorted, b
   return {values, inverse};
 }
 
-UniqueResult UniqueConsecutive(const at::Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim) {
-  if (!dim || self.dim() <= 1) return Runs(self.reshape({-1}), at::Tensor(), self.sizes(), return_inverse, return_counts);
+UniqueResult UniqueConsecutive(const at::Tensor& self, bool return_inverse, bool return_counts,
+                               std::optional<int64_t> dim) {
+  if (!dim || self.dim() <= 1)
+    return Runs(self.reshape({-1}), at::Tensor(), self.sizes(), return_inverse, return_counts);
   // Rows along `dim`: equal where all their elements are.
   const at::Tensor rows = self.movedim(*dim, 0);
   const auto longs = self.options().dtype(c10::ScalarType::Long);
   const int64_t n = rows.size(0);
-  TORCH_CHECK(self.numel() > 0, "unique_consecutive: expected a tensor with elements when dim is given, found one of shape ", self.sizes());
+  TORCH_CHECK(self.numel() > 0,
+              "unique_consecutive: expected a tensor with elements when dim is given, found one of shape ",
+              self.sizes());
   const at::Tensor differs = rows.narrow(0, 1, n - 1).ne(rows.narrow(0, 0, n - 1)).reshape({n - 1, -1}).any(1);
   const at::Tensor first = at::cat({at::ones({1}, differs.options()), differs});
   const at::Tensor run = at::cumsum(first, 0) - 1;
@@ -96,13 +102,15 @@ UniqueResult UniqueDim(const at::Tensor& self, int64_t dim, bool /*sorted*/, boo
     order = order.index_select(0, std::get<1>(at::sort(keys, /*stable=*/true, 0, false)));
   }
   auto [values, run, counts] = UniqueConsecutive(self.index_select(dim, order), true, return_counts, dim);
-  const at::Tensor inverse = return_inverse ? at::empty_like(run).scatter_(0, order, run) : at::empty({0}, run.options());
+  const at::Tensor inverse =
+      return_inverse ? at::empty_like(run).scatter_(0, order, run) : at::empty({0}, run.options());
   return {values, inverse, counts};
 }
 
 at::Tensor RepeatInterleave(const at::Tensor& repeats, std::optional<int64_t> output_size) {
   TORCH_CHECK(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
-  TORCH_CHECK(repeats.scalar_type() == c10::ScalarType::Long || repeats.scalar_type() == c10::ScalarType::Int, "repeats has to be Long or Int tensor");
+  TORCH_CHECK(repeats.scalar_type() == c10::ScalarType::Long || repeats.scalar_type() == c10::ScalarType::Int,
+              "repeats has to be Long or Int tensor");
   if (repeats.numel() == 0) return at::empty_like(repeats);
   const at::Tensor ends = at::cumsum(repeats, 0);
   const int64_t total = output_size ? *output_size : ends[-1].item<int64_t>();
@@ -115,7 +123,9 @@ at::Tensor Bincount(const at::Tensor& self, const std::optional<at::Tensor>& wei
   TORCH_CHECK(self.dim() == 1, "bincount only supports 1-d non-negative integral inputs.");
   const bool weighted = weights && weights->defined();
   TORCH_CHECK(!weighted || weights->sizes() == self.sizes(), "weights should be 1-d and have the same length as input");
-  const auto dtype = !weighted ? c10::ScalarType::Long : weights->scalar_type() == c10::ScalarType::Float ? c10::ScalarType::Float : c10::ScalarType::Double;
+  const auto dtype = !weighted                                          ? c10::ScalarType::Long
+                     : weights->scalar_type() == c10::ScalarType::Float ? c10::ScalarType::Float
+                                                                        : c10::ScalarType::Double;
   const auto options = self.options().dtype(dtype);
   if (self.numel() == 0) return at::zeros({minlength}, self.options().dtype(c10::ScalarType::Long));
   TORCH_CHECK(self.min().item<int64_t>() >= 0, "bincount only supports 1-d non-negative integral inputs.");
@@ -125,8 +135,9 @@ at::Tensor Bincount(const at::Tensor& self, const std::optional<at::Tensor>& wei
 }
 
 bool Equal(const at::Tensor& self, const at::Tensor& other) {
-  TORCH_CHECK(self.device() == other.device(), "Expected all tensors to be on the same device, but found at least two devices, ",
-              self.device(), " and ", other.device(), "! (when checking arguments of equal)");
+  TORCH_CHECK(self.device() == other.device(),
+              "Expected all tensors to be on the same device, but found at least two devices, ", self.device(), " and ",
+              other.device(), "! (when checking arguments of equal)");
   if (self.sizes() != other.sizes()) return false;
   return self.numel() == 0 || self.eq(other).all().item<bool>();
 }

@@ -35,7 +35,8 @@ OutputSpec SpecOf(const at::Tensor& meta) {
 // look at it.
 bool IsWanted(const Call& call, const c10::FunctionSchema& schema, size_t r) {
   for (size_t a = 0; a < schema.arguments().size(); ++a) {
-    const bool is_mask = schema.arguments()[a].N() == static_cast<int32_t>(schema.returns().size()) && call.arguments[a].isBoolList();
+    const bool is_mask =
+        schema.arguments()[a].N() == static_cast<int32_t>(schema.returns().size()) && call.arguments[a].isBoolList();
     if (is_mask && !call.arguments[a].toBoolList().get(r)) return false;
   }
   return true;
@@ -66,7 +67,8 @@ void AddReturns(const Call& call, const c10::FunctionSchema& schema, c10::ArrayR
       entry.returns.push_back({Kind::kConstant, 0, 0, value});
       defined->push_back(false);
     } else {
-      TORCH_CHECK_NOT_IMPLEMENTED(value.isTensor() || value.isNone(), plan.name, ": returns of type ", value.tagKind(), " are not supported on tpu");
+      TORCH_CHECK_NOT_IMPLEMENTED(value.isTensor() || value.isNone(), plan.name, ": returns of type ", value.tagKind(),
+                                  " are not supported on tpu");
       entry.returns.push_back({Kind::kUndefined, 0, 0, {}});
       defined->push_back(false);
     }
@@ -75,7 +77,9 @@ void AddReturns(const Call& call, const c10::FunctionSchema& schema, c10::ArrayR
 
 // A floating scalar is float32 data unless something in the call is double; complex alike.
 bool UsesDouble(const Call& call, const MetaResult* meta) {
-  const auto is_double = [](c10::ScalarType t) { return t == c10::ScalarType::Double || t == c10::ScalarType::ComplexDouble; };
+  const auto is_double = [](c10::ScalarType t) {
+    return t == c10::ScalarType::Double || t == c10::ScalarType::ComplexDouble;
+  };
   for (const TensorOperand& operand : call.tensors) {
     if (is_double(operand.tensor->scalar_type())) return true;
   }
@@ -109,7 +113,8 @@ void GroupScalars(const Call& call, bool use_double, Entry& entry) {
       }
     }
     hlo::Ints dims = list ? hlo::Ints{count} : hlo::Ints{};
-    entry.scalar_groups.push_back({i, count, list, std::make_shared<runtime::Type>(runtime::Type{dtype, std::move(dims)})});
+    entry.scalar_groups.push_back(
+        {i, count, list, std::make_shared<runtime::Type>(runtime::Type{dtype, std::move(dims)})});
     i += count;
   }
 }
@@ -124,7 +129,8 @@ DType CommonType(const Call& call, c10::ArrayRef<Operand> operands, std::optiona
       const ScalarOperand& scalar = call.scalars[operand.index];
       const IValue& argument = call.arguments[scalar.argument];
       // A Scalar argument, or a 0-dim CPU tensor, which may or may not be a wrapped number.
-      const at::Tensor& tensor = argument.isTensor() ? argument.toTensor() : at::native::wrapped_scalar_tensor(scalar.value);
+      const at::Tensor& tensor =
+          argument.isTensor() ? argument.toTensor() : at::native::wrapped_scalar_tensor(scalar.value);
       state = at::native::update_result_type_state(tensor, state);
     }
   }
@@ -152,7 +158,8 @@ hlo::Ints StorageDims(c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t 
 
 class EntryBuilder {
  public:
-  EntryBuilder(const c10::OperatorHandle& op, const SchemaPlan& plan, const Call& call) : op_(op), plan_(plan), call_(call) {}
+  EntryBuilder(const c10::OperatorHandle& op, const SchemaPlan& plan, const Call& call)
+      : op_(op), plan_(plan), call_(call) {}
 
   std::unique_ptr<Entry> Build() {
     if (!(plan_.match.lowering->flags & lowering::kOwnShape)) meta_ = RunMeta(op_, call_.arguments);
@@ -170,15 +177,20 @@ class EntryBuilder {
     AddCalls(*lowered);
     for (const OutputSpec& spec : entry_->outputs) {
       const int64_t numel = at::detail::computeStorageNbytes(spec.sizes, spec.strides, 1);
-      lowered->outputs.push_back({{spec.sizes, spec.strides, 0}, ToDType(spec.dtype), StorageDims(spec.sizes, spec.strides, 0, numel)});
+      lowered->outputs.push_back(
+          {{spec.sizes, spec.strides, 0}, ToDType(spec.dtype), StorageDims(spec.sizes, spec.strides, 0, numel)});
     }
     lowered->infer_outputs = !meta_;
     std::vector<std::pair<int, int>> replaces;
     for (size_t w = 0; w < lowered->writes.size(); ++w) {
-      if (lowered->writes[w].base_input >= 0) replaces.emplace_back(lowered->writes[w].base_input, static_cast<int>(entry_->outputs.size() + w));
+      if (lowered->writes[w].base_input >= 0)
+        replaces.emplace_back(lowered->writes[w].base_input, static_cast<int>(entry_->outputs.size() + w));
     }
     entry_->op = std::make_shared<runtime::Op>(
-        plan_.name, [lowered](hlo::Builder& b, std::span<const hlo::Value> inputs, hlo::Value rng) { return lowered->Emit(b, inputs, rng); },
+        plan_.name,
+        [lowered](hlo::Builder& b, std::span<const hlo::Value> inputs, hlo::Value rng) {
+          return lowered->Emit(b, inputs, rng);
+        },
         std::move(input_types_), replaces, runtime::CurrentMode() == runtime::Mode::kDebug);
     FinishInferred(*lowered);
     return std::move(entry_);
@@ -225,7 +237,8 @@ class EntryBuilder {
     }
     write.dims = StorageDims(write.view.sizes, write.view.strides, write.view.offset, storage_numel);
     if (const runtime::ValuePtr& base = call_.tensors[operand].value;
-        base && write.dims.size() == 1 && hlo::NumElements(base->type().dims) == storage_numel && base->type().dtype == dtype) {
+        base && write.dims.size() == 1 && hlo::NumElements(base->type().dims) == storage_numel &&
+        base->type().dtype == dtype) {
       write.dims = base->type().dims;
     }
     entry_->writes.push_back(operand);
@@ -240,7 +253,8 @@ class EntryBuilder {
       if (meta_) metas = TensorsOf(meta_->arguments[a]);
       for (size_t i = 0; i < operands.size(); ++i) {
         if (operands[i].kind == Operand::kNone) continue;
-        TORCH_CHECK(operands[i].kind == Operand::kTensor, plan_.name, ": expected a tpu tensor to write to, found a CPU scalar tensor");
+        TORCH_CHECK(operands[i].kind == Operand::kTensor, plan_.name,
+                    ": expected a tpu tensor to write to, found a CPU scalar tensor");
         AddWrite(lowered, operands[i].index, meta_ ? &metas.at(i) : nullptr);
       }
     }
@@ -276,7 +290,8 @@ class EntryBuilder {
       lowered.calls.push_back(MakeLoweredCall(call_, match, match.foreach ? element : -1, std::move(types)));
       LoweredCall& made = lowered.calls.back();
       if (match.lowering->flags & lowering::kPointwise) {
-        made.common = CommonType(call_, made.operands, made.expected.empty() ? std::nullopt : std::optional(made.expected[0].dtype));
+        made.common = CommonType(call_, made.operands,
+                                 made.expected.empty() ? std::nullopt : std::optional(made.expected[0].dtype));
       }
     }
   }
@@ -290,7 +305,8 @@ class EntryBuilder {
     using Kind = Entry::Return::Kind;
     const bool list = op_.schema().returns()[0].type()->kind() == c10::TypeKind::ListType;
     for (size_t i = 0; i < fresh; ++i) {
-      entry_->outputs.push_back({ToScalarType(types[i]->dtype), types[i]->dims, hlo::ContiguousStrides(types[i]->dims), true});
+      entry_->outputs.push_back(
+          {ToScalarType(types[i]->dtype), types[i]->dims, hlo::ContiguousStrides(types[i]->dims), true});
       if (!list) entry_->returns.push_back({Kind::kTensor, static_cast<int>(i), 0, {}});
     }
     if (list) entry_->returns.push_back({Kind::kList, 0, static_cast<int>(fresh), {}});

@@ -25,8 +25,11 @@ bool FallbackIsError() {
 
 void HostFallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const std::string name = c10::toString(op.operator_name());
-  TORCH_CHECK_NOT_IMPLEMENTED(!runtime::Capture::Current(), name, ": expected an op with a lowering inside a captured function, found none.");
-  TORCH_CHECK_NOT_IMPLEMENTED(!FallbackIsError(), name, ": expected an op that runs on tpu, found no lowering and no decomposition (TORCHTPU_FALLBACK=error forbids the host). "
+  TORCH_CHECK_NOT_IMPLEMENTED(!runtime::Capture::Current(), name,
+                              ": expected an op with a lowering inside a captured function, found none.");
+  TORCH_CHECK_NOT_IMPLEMENTED(!FallbackIsError(), name,
+                              ": expected an op that runs on tpu, found no lowering and no decomposition "
+                              "(TORCHTPU_FALLBACK=error forbids the host). "
                               "Unset TORCHTPU_FALLBACK to let it run on the host CPU.");
   int64_t count;
   {
@@ -34,7 +37,9 @@ void HostFallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     count = ++Counts()[name];
   }
   if (count == 1) {
-    TORCH_WARN("tpu: ", name, " has no lowering and no decomposition: it runs on the host CPU, which is slow. torchtpu.fallbacks() counts such calls.");
+    TORCH_WARN("tpu: ", name,
+               " has no lowering and no decomposition: it runs on the host CPU, which is slow. torchtpu.fallbacks() "
+               "counts such calls.");
   }
   at::native::cpu_fallback(op, stack, /*error_on_views=*/false);
 }

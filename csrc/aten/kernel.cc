@@ -25,7 +25,8 @@ void Append(std::string& bytes, T value) {
 void AppendScalar(std::string& bytes, const c10::Scalar& s, DType dtype) {
   switch (dtype) {
     case DType::kBool: return Append<uint8_t>(bytes, s.toBool());
-    case DType::kI64: return Append<int64_t>(bytes, s.isFloatingPoint() ? static_cast<int64_t>(s.toDouble()) : s.toLong());
+    case DType::kI64:
+      return Append<int64_t>(bytes, s.isFloatingPoint() ? static_cast<int64_t>(s.toDouble()) : s.toLong());
     case DType::kU64: return Append<uint64_t>(bytes, s.toUInt64());
     case DType::kF32: return Append<float>(bytes, static_cast<float>(s.toDouble()));
     case DType::kF64: return Append<double>(bytes, s.toDouble());
@@ -103,7 +104,8 @@ std::vector<c10::IValue> RecordCall(const Call& call, const Entry& entry) {
     Append(rng, seed);
     Append(rng, offset);
   }
-  std::vector<runtime::ValuePtr> values = ValueOrRaise(runtime::Record(*call.device, entry.op, std::move(inputs), std::move(rng)));
+  std::vector<runtime::ValuePtr> values =
+      ValueOrRaise(runtime::Record(*call.device, entry.op, std::move(inputs), std::move(rng)));
   for (size_t i = 0; i < outputs.size(); ++i) SlotOf(outputs[i]).Set(std::move(values[i]));
   for (size_t i = 0; i < entry.writes.size(); ++i) {
     Write(*call.tensors[entry.writes[i]].tensor, std::move(values[outputs.size() + i]));

@@ -34,8 +34,8 @@ struct Entry {
   // Per return: new tensors (in order), an argument, or nothing (undefined).
   struct Return {
     enum class Kind : uint8_t { kTensor, kList, kUndefined, kArgument, kConstant } kind;
-    int index = 0;  // kTensor, kList: first output; kArgument: the argument
-    int count = 0;  // kList
+    int index = 0;         // kTensor, kList: first output; kArgument: the argument
+    int count = 0;         // kList
     c10::IValue constant;  // kConstant: a number that the shapes decide
   };
   std::vector<Return> returns;

@@ -24,7 +24,8 @@ int64_t FirstRank(const Call& call) {
 
 int64_t WrapDim(const Call& call, int64_t dim) {
   const int64_t rank = std::max<int64_t>(FirstRank(call), 1);
-  TORCH_CHECK_INDEX(dim >= -rank && dim < rank, "Dimension out of range (expected to be in range of [", -rank, ", ", rank - 1, "], but got ", dim, ")");
+  TORCH_CHECK_INDEX(dim >= -rank && dim < rank, "Dimension out of range (expected to be in range of [", -rank, ", ",
+                    rank - 1, "], but got ", dim, ")");
   return dim < 0 ? dim + rank : dim;
 }
 
@@ -40,7 +41,8 @@ hlo::Ints ToInts(const IValue& value) {
   if (value.isIntList()) return value.toIntVector();
   hlo::Ints ints;
   if (value.isList()) {
-    for (const IValue& element : value.toListRef()) ints.push_back(element.isBool() ? element.toBool() : element.toInt());
+    for (const IValue& element : value.toListRef())
+      ints.push_back(element.isBool() ? element.toBool() : element.toInt());
   } else {
     ints.push_back(value.toInt());
   }
@@ -73,8 +75,8 @@ using Written = std::unordered_map<int, hlo::Value>;
 
 class CallEmitter {
  public:
-  CallEmitter(hlo::Builder& b, const LoweredOp& op, const LoweredCall& call, std::span<const hlo::Value> inputs, const Written& written,
-              lowering::Rng& rng)
+  CallEmitter(hlo::Builder& b, const LoweredOp& op, const LoweredCall& call, std::span<const hlo::Value> inputs,
+              const Written& written, lowering::Rng& rng)
       : b_(b), op_(op), call_(call), inputs_(inputs), written_(written), rng_(rng) {}
 
   lowering::Results Emit() {
@@ -92,9 +94,11 @@ class CallEmitter {
       if (ref.element < 0) return inputs_[ref.input];
       return b_.Reshape(b_.SliceDim(inputs_[ref.input], 0, ref.element, ref.element + 1), {});
     }
-    if (operand.kind == Operand::kDefault) return op_.defaults[operand.index].ToValue(b_, call_.common.value_or(DType::kI64));
+    if (operand.kind == Operand::kDefault)
+      return op_.defaults[operand.index].ToValue(b_, call_.common.value_or(DType::kI64));
     const LoweredOp::Tensor& t = op_.tensors[operand.index];
-    if (const auto it = written_.find(t.slot); it != written_.end()) return hlo::ReadView(b_, it->second, t.view, t.dtype);
+    if (const auto it = written_.find(t.slot); it != written_.end())
+      return hlo::ReadView(b_, it->second, t.view, t.dtype);
     if (t.input < 0) return b_.Full(t.view.sizes, 0.0, t.dtype);
     return hlo::ReadView(b_, inputs_[t.input], t.view, t.dtype);
   }
@@ -159,15 +163,17 @@ class CallEmitter {
 
 hlo::Value Conform(hlo::Builder& b, hlo::Value value, const hlo::Ints& sizes, DType dtype, const std::string& name) {
   if (value.dims() != sizes) {
-    throw hlo::BuildError("the lowering of " + name + " gave " + hlo::ToString(value.type()) + ", PyTorch's meta kernel says " +
-                          hlo::ToString(hlo::Type{dtype, sizes}) + ". This is a bug of torchtpu.");
+    throw hlo::BuildError("the lowering of " + name + " gave " + hlo::ToString(value.type()) +
+                          ", PyTorch's meta kernel says " + hlo::ToString(hlo::Type{dtype, sizes}) +
+                          ". This is a bug of torchtpu.");
   }
   return b.Cast(value, dtype);
 }
 
 }  // namespace
 
-LoweredCall MakeLoweredCall(const Call& call, const LoweringMatch& match, int element, std::vector<hlo::Type> expected) {
+LoweredCall MakeLoweredCall(const Call& call, const LoweringMatch& match, int element,
+                            std::vector<hlo::Type> expected) {
   LoweredCall made;
   made.lowering = match.lowering;
   made.expected = std::move(expected);
@@ -184,7 +190,8 @@ LoweredCall MakeLoweredCall(const Call& call, const LoweringMatch& match, int el
     } else if (kind == Kind::kValue || kind == Kind::kValueList || kind == Kind::kOptionalValueList) {
       auto operands = call.OperandsOf(argument);
       const Role role = call.plan->arguments[argument].role;
-      if (element >= 0 && (role == Role::kTensorList || role == Role::kScalarList)) operands = operands.slice(element, 1);
+      if (element >= 0 && (role == Role::kTensorList || role == Role::kScalarList))
+        operands = operands.slice(element, 1);
       source.kind = kind == Kind::kValue       ? Source::Kind::kOperand
                     : kind == Kind::kValueList ? Source::Kind::kOperandList
                                                : Source::Kind::kOptionalOperandList;
@@ -239,7 +246,8 @@ runtime::Emission LoweredOp::Emit(hlo::Builder& b, std::span<const hlo::Value> i
     }
     if (!result_defined[i]) continue;
     if (i >= results.size() || !results[i]) {
-      throw hlo::BuildError("the lowering of " + name + " gave no result " + std::to_string(i) + ". This is a bug of torchtpu.");
+      throw hlo::BuildError("the lowering of " + name + " gave no result " + std::to_string(i) +
+                            ". This is a bug of torchtpu.");
     }
     const Output& output = outputs[next++];
     hlo::Value value = Conform(b, *results[i], output.view.sizes, output.dtype, name);

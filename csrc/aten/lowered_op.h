@@ -21,9 +21,9 @@ struct LoweredCall {
   };
   const lowering::Lowering* lowering;
   std::vector<Source> sources;
-  std::vector<Operand> operands;          // all operands, for promotion
-  std::vector<hlo::Type> expected;        // of the functional results; empty when there is no meta kernel
-  std::optional<DType> common;            // kPointwise: the type that all operands are promoted to
+  std::vector<Operand> operands;    // all operands, for promotion
+  std::vector<hlo::Type> expected;  // of the functional results; empty when there is no meta kernel
+  std::optional<DType> common;      // kPointwise: the type that all operands are promoted to
 };
 
 struct LoweredOp {

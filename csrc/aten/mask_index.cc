@@ -10,12 +10,15 @@ namespace {
 using Indices = c10::List<std::optional<at::Tensor>>;
 using torch::jit::Stack;
 
-bool IsMask(const at::Tensor& t) { return t.scalar_type() == c10::ScalarType::Bool || t.scalar_type() == c10::ScalarType::Byte; }
+bool IsMask(const at::Tensor& t) {
+  return t.scalar_type() == c10::ScalarType::Bool || t.scalar_type() == c10::ScalarType::Byte;
+}
 
 Indices ToIntegers(const at::Tensor& self, const Indices& indices) {
   Indices result;
   int64_t dim = 0;
-  TORCH_CHECK_INDEX(static_cast<int64_t>(indices.size()) <= self.dim(), "too many indices for tensor of dimension ", self.dim(), " (got ", indices.size(), ")");
+  TORCH_CHECK_INDEX(static_cast<int64_t>(indices.size()) <= self.dim(), "too many indices for tensor of dimension ",
+                    self.dim(), " (got ", indices.size(), ")");
   for (const auto& element : indices) {
     const std::optional<at::Tensor> index = element;
     if (!index || !index->defined()) {
@@ -32,8 +35,9 @@ Indices ToIntegers(const at::Tensor& self, const Indices& indices) {
       continue;
     }
     for (int64_t i = 0; i < t.dim(); ++i) {
-      TORCH_CHECK_INDEX(dim + i < self.dim() && t.size(i) == self.size(dim + i), "The shape of the mask ", t.sizes(), " at index ", i,
-                        " does not match the shape of the indexed tensor ", self.sizes(), " at index ", dim + i);
+      TORCH_CHECK_INDEX(dim + i < self.dim() && t.size(i) == self.size(dim + i), "The shape of the mask ", t.sizes(),
+                        " at index ", i, " does not match the shape of the indexed tensor ", self.sizes(), " at index ",
+                        dim + i);
     }
     const at::Tensor where = at::nonzero(t);
     for (int64_t i = 0; i < t.dim(); ++i) result.push_back(where.select(1, i));
@@ -60,9 +64,11 @@ at::Tensor Index(const at::Tensor& self, const Indices& indices) {
   return stack.back().toTensor();
 }
 
-at::Tensor& IndexPutImpl_(at::Tensor& self, const Indices& indices, const at::Tensor& values, bool accumulate, bool unsafe) {
-  TORCH_CHECK_INDEX(self.scalar_type() == values.scalar_type() || values.dim() == 0, "Index put requires the source and destination dtypes match, got ",
-                    self.scalar_type(), " for the destination and ", values.scalar_type(), " for the source.");
+at::Tensor& IndexPutImpl_(at::Tensor& self, const Indices& indices, const at::Tensor& values, bool accumulate,
+                          bool unsafe) {
+  TORCH_CHECK_INDEX(self.scalar_type() == values.scalar_type() || values.dim() == 0,
+                    "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
+                    " for the destination and ", values.scalar_type(), " for the source.");
   if (PutByMask(self, indices, values, accumulate)) return self;
   const at::Tensor source = IsTpu(values) ? values : values.to(self.device());
   Stack stack{self, ToIntegers(self, indices), source.to(self.scalar_type()), accumulate, unsafe};

@@ -37,15 +37,14 @@ c10::IValue ToMeta(const c10::IValue& value) {
   return value;
 }
 
-bool HasMetaKernel(const c10::OperatorHandle& op) {
-  return op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta);
-}
+bool HasMetaKernel(const c10::OperatorHandle& op) { return op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta); }
 
 c10::DispatchKeySet HigherKeys() {
   return c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset |
-         c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot, c10::DispatchKey::PreDispatch,
-                              c10::DispatchKey::FuncTorchDynamicLayerFrontMode, c10::DispatchKey::FuncTorchDynamicLayerBackMode,
-                              c10::DispatchKey::Functionalize, c10::DispatchKey::PythonDispatcher});
+         c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot,
+                              c10::DispatchKey::PreDispatch, c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
+                              c10::DispatchKey::FuncTorchDynamicLayerBackMode, c10::DispatchKey::Functionalize,
+                              c10::DispatchKey::PythonDispatcher});
 }
 
 }  // namespace

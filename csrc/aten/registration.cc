@@ -24,7 +24,9 @@ class LazyKernel final : public c10::OperatorKernel {
 
 class Fallback final : public c10::OperatorKernel {
  public:
-  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) { KernelFor(op)(op, keys, stack); }
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+    KernelFor(op)(op, keys, stack);
+  }
 };
 
 // A composite op is differentiated through what it is composed of; a kernel of ours would hide that from autograd.
@@ -38,7 +40,8 @@ bool HasOwnKernel(const c10::OperatorHandle& op) { return op.hasKernelForDispatc
 
 // Called once at import, after the hand-written kernels are registered. The library objects keep the registrations alive.
 void RegisterKernels() {
-  static auto& aten = *new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  static auto& aten =
+      *new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   static auto& all = *new torch::Library(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
     if (name.name.rfind("aten::", 0) != 0) continue;

@@ -61,9 +61,11 @@ bool Fits(Kind wanted, const Argument& argument, bool foreach) {
   const bool list = IsList(argument);
   switch (wanted) {
     case Kind::kValue:
-      return has == Kind::kValue || has == Kind::kScalar || has == Kind::kDouble || (foreach && has == Kind::kValueList);
+      return has == Kind::kValue || has == Kind::kScalar || has == Kind::kDouble ||
+             (foreach && has == Kind::kValueList);
     case Kind::kValueList: return has == Kind::kValueList || (has == Kind::kScalar && list);
-    case Kind::kScalar: return (has == Kind::kScalar && !list) || has == Kind::kInt || has == Kind::kDouble || has == Kind::kBool;
+    case Kind::kScalar:
+      return (has == Kind::kScalar && !list) || has == Kind::kInt || has == Kind::kDouble || has == Kind::kBool;
     case Kind::kDim: return has == Kind::kInt;
     case Kind::kDimList: return has == Kind::kInts;
     case Kind::kDType: return has == Kind::kDType || has == Kind::kInt;  // schemas show ScalarType as int
@@ -73,7 +75,9 @@ bool Fits(Kind wanted, const Argument& argument, bool foreach) {
   }
 }
 
-bool IsOut(const Argument& argument) { return argument.is_out() || (argument.kwarg_only() && argument.alias_info() && argument.alias_info()->isWrite()); }
+bool IsOut(const Argument& argument) {
+  return argument.is_out() || (argument.kwarg_only() && argument.alias_info() && argument.alias_info()->isWrite());
+}
 
 std::vector<int> FunctionalArguments(const FunctionSchema& schema) {
   std::vector<int> result;
@@ -86,7 +90,8 @@ std::vector<int> FunctionalArguments(const FunctionSchema& schema) {
 bool Matches(const Lowering& lowering, const FunctionSchema& schema, bool foreach, LoweringMatch* match) {
   const std::vector<int> given = FunctionalArguments(schema);
   size_t wanted = lowering.params.size();
-  const bool generator = std::any_of(given.begin(), given.end(), [&](int i) { return KindOf(schema.arguments()[i]) == Kind::kRng; });
+  const bool generator =
+      std::any_of(given.begin(), given.end(), [&](int i) { return KindOf(schema.arguments()[i]) == Kind::kRng; });
   const bool extra_rng = wanted > 0 && lowering.params.back().kind == Kind::kRng && !generator;
   if (extra_rng) --wanted;
   if (given.size() > wanted) return false;
@@ -106,7 +111,9 @@ bool Matches(const Lowering& lowering, const FunctionSchema& schema, bool foreac
   return true;
 }
 
-std::string Join(const std::string& base, const std::string& overload) { return overload.empty() ? base : base + "." + overload; }
+std::string Join(const std::string& base, const std::string& overload) {
+  return overload.empty() ? base : base + "." + overload;
+}
 
 // aten op names carry no "aten::" in the registry; other namespaces do.
 std::string BaseName(const FunctionSchema& schema) {
@@ -119,7 +126,8 @@ std::vector<const Lowering*> Overloads(const std::string& base) {
   static const auto& by_base = *[] {
     auto* map = new std::unordered_map<std::string, std::vector<const Lowering*>>;
     for (const Lowering* l : lowering::All()) (*map)[l->name.substr(0, l->name.find('.'))].push_back(l);
-    for (auto& [name, list] : *map) std::sort(list.begin(), list.end(), [](auto* a, auto* b) { return a->name < b->name; });
+    for (auto& [name, list] : *map)
+      std::sort(list.begin(), list.end(), [](auto* a, auto* b) { return a->name < b->name; });
     return map;
   }();
   auto it = by_base.find(base);
@@ -131,9 +139,7 @@ bool Writes(const FunctionSchema& schema) {
                      [](const Argument& a) { return a.alias_info() && a.alias_info()->isWrite(); });
 }
 
-bool HasOut(const FunctionSchema& schema) {
-  return FunctionalArguments(schema).size() != schema.arguments().size();
-}
+bool HasOut(const FunctionSchema& schema) { return FunctionalArguments(schema).size() != schema.arguments().size(); }
 
 LoweringMatch FindFunctional(const FunctionSchema& schema, std::string base, bool foreach) {
   LoweringMatch match;
@@ -144,7 +150,9 @@ LoweringMatch FindFunctional(const FunctionSchema& schema, std::string base, boo
     }
   }
   // Out= forms, some in-place forms and foreach's overloads (List, ScalarList) do not name the functional one: the arguments do.
-  const std::string stem = overload == "out" ? "" : overload.size() > 4 && overload.ends_with("_out") ? overload.substr(0, overload.size() - 4) : overload;
+  const std::string stem = overload == "out"                                   ? ""
+                           : overload.size() > 4 && overload.ends_with("_out") ? overload.substr(0, overload.size() - 4)
+                                                                               : overload;
   if (const Lowering* l = lowering::Find(Join(base, stem)); l && Matches(*l, schema, foreach, &match)) return match;
   for (const Lowering* l : Overloads(base)) {
     if (Matches(*l, schema, foreach, &match)) return match;
@@ -161,13 +169,15 @@ LoweringMatch FindLowering(const FunctionSchema& schema) {
     const Lowering* own = lowering::Find(Join(base, schema.overload_name()));
     if (own) {
       LoweringMatch match;
-      TORCH_CHECK(Matches(*own, schema, false, &match), "tpu: the lowering of ", own->name, " does not fit its schema ", schema);
+      TORCH_CHECK(Matches(*own, schema, false, &match), "tpu: the lowering of ", own->name, " does not fit its schema ",
+                  schema);
       return match;
     }
   } else if (!HasOut(schema) && base.ends_with("_") && !base.ends_with("__")) {
     base.pop_back();
   }
-  if (LoweringMatch match = FindFunctional(schema, base, false); match.lowering && (writes || HasOut(schema))) return match;
+  if (LoweringMatch match = FindFunctional(schema, base, false); match.lowering && (writes || HasOut(schema)))
+    return match;
   constexpr std::string_view kForeach = "_foreach_";
   if (base.starts_with(kForeach)) return FindFunctional(schema, base.substr(kForeach.size()), true);
   return {};
@@ -199,7 +209,8 @@ SchemaPlan MakePlan(const FunctionSchema& schema) {
           data = wanted == Kind::kValue || wanted == Kind::kValueList;
         }
         if (data) p.role = IsList(argument) ? Role::kScalarList : Role::kScalar;
-        if (data && argument.default_value() && argument.default_value()->isInt()) p.default_scalar = argument.default_value()->toScalar();
+        if (data && argument.default_value() && argument.default_value()->isInt())
+          p.default_scalar = argument.default_value()->toScalar();
         break;
       }
       case Kind::kIgnore: p.role = Role::kIgnored; break;
@@ -212,7 +223,8 @@ SchemaPlan MakePlan(const FunctionSchema& schema) {
     int index = -1;
     if (ret.alias_info() && ret.alias_info()->isWrite()) {
       for (size_t i = 0; i < arguments.size(); ++i) {
-        if (arguments[i].alias_info() && arguments[i].alias_info()->beforeSets() == ret.alias_info()->beforeSets()) index = static_cast<int>(i);
+        if (arguments[i].alias_info() && arguments[i].alias_info()->beforeSets() == ret.alias_info()->beforeSets())
+          index = static_cast<int>(i);
       }
     }
     plan.returns.push_back(index);

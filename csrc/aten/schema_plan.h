@@ -20,21 +20,22 @@ enum class Role : uint8_t {
   kScalarList,          // Scalar[] as run-time data
   kAttribute,           // part of the key
   kGenerator,
-  kIgnored,             // no lowering needs it: device, layout, memory_format
+  kIgnored,  // no lowering needs it: device, layout, memory_format
 };
 
 struct ArgumentPlan {
   Role role = Role::kAttribute;
   bool mutated = false;
-  bool is_out = false;  // an out= argument: not one of the functional op's operands
+  bool is_out = false;                        // an out= argument: not one of the functional op's operands
   std::optional<c10::Scalar> default_scalar;  // kScalar: this value is baked (alpha=1), all others are data
 };
 
 // How a schema's arguments become a lowering's parameters.
 struct LoweringMatch {
   const lowering::Lowering* lowering = nullptr;
-  bool foreach = false;          // once per list element
-  std::vector<int> arguments;    // per lowering parameter (extra Rng excluded): the schema argument, or -1 for its default
+  bool foreach = false;  // once per list element
+  std::vector<int>
+      arguments;  // per lowering parameter (extra Rng excluded): the schema argument, or -1 for its default
 };
 
 struct SchemaPlan {

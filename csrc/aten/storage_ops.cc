@@ -8,7 +8,9 @@
 namespace tpu::aten {
 namespace {
 
-runtime::Device& DeviceOf(std::optional<c10::Device> device) { return DeviceAt(device ? device->index() : c10::DeviceIndex{-1}); }
+runtime::Device& DeviceOf(std::optional<c10::Device> device) {
+  return DeviceAt(device ? device->index() : c10::DeviceIndex{-1});
+}
 
 c10::ScalarType TypeOr(std::optional<c10::ScalarType> dtype) {
   const c10::ScalarType type = dtype ? *dtype : c10::typeMetaToScalarType(at::get_default_dtype());
@@ -17,22 +19,26 @@ c10::ScalarType TypeOr(std::optional<c10::ScalarType> dtype) {
 }
 
 void CheckStrided(std::optional<c10::Layout> layout, std::optional<bool> pin_memory) {
-  TORCH_CHECK_NOT_IMPLEMENTED(!layout || *layout == c10::Layout::Strided, "tpu: expected a strided layout, found ", *layout);
+  TORCH_CHECK_NOT_IMPLEMENTED(!layout || *layout == c10::Layout::Strided, "tpu: expected a strided layout, found ",
+                              *layout);
   TORCH_CHECK(!pin_memory || !*pin_memory, "Only dense CPU tensors can be pinned");
 }
 
 at::Tensor Empty(c10::IntArrayRef size, std::optional<c10::ScalarType> dtype, std::optional<c10::Layout> layout,
-                 std::optional<c10::Device> device, std::optional<bool> pin_memory, std::optional<c10::MemoryFormat> memory_format) {
+                 std::optional<c10::Device> device, std::optional<bool> pin_memory,
+                 std::optional<c10::MemoryFormat> memory_format) {
   CheckStrided(layout, pin_memory);
   at::detail::check_size_nonnegative(size);
   const c10::ScalarType type = TypeOr(dtype);
-  if (!memory_format || *memory_format == c10::MemoryFormat::Contiguous) return EmptyContiguous(DeviceOf(device), size, type);
+  if (!memory_format || *memory_format == c10::MemoryFormat::Contiguous)
+    return EmptyContiguous(DeviceOf(device), size, type);
   at::Tensor meta = at::detail::empty_meta(size, type, memory_format);
   return EmptyStrided(DeviceOf(device), size, meta.strides(), type);
 }
 
 at::Tensor EmptyStridedOp(c10::IntArrayRef size, c10::IntArrayRef stride, std::optional<c10::ScalarType> dtype,
-                          std::optional<c10::Layout> layout, std::optional<c10::Device> device, std::optional<bool> pin_memory) {
+                          std::optional<c10::Layout> layout, std::optional<c10::Device> device,
+                          std::optional<bool> pin_memory) {
   CheckStrided(layout, pin_memory);
   at::detail::check_size_nonnegative(size);
   TORCH_CHECK(size.size() == stride.size(), "empty_strided: dimensionality of sizes (", size.size(),
@@ -41,7 +47,8 @@ at::Tensor EmptyStridedOp(c10::IntArrayRef size, c10::IntArrayRef stride, std::o
   return EmptyStrided(DeviceOf(device), size, stride, TypeOr(dtype));
 }
 
-const at::Tensor& ResizeOp(const at::Tensor& self, c10::IntArrayRef size, std::optional<c10::MemoryFormat> memory_format) {
+const at::Tensor& ResizeOp(const at::Tensor& self, c10::IntArrayRef size,
+                           std::optional<c10::MemoryFormat> memory_format) {
   at::detail::check_size_nonnegative(size);
   c10::TensorImpl* impl = self.unsafeGetTensorImpl();
   const size_t offset = static_cast<size_t>(self.storage_offset());
@@ -53,17 +60,21 @@ const at::Tensor& ResizeOp(const at::Tensor& self, c10::IntArrayRef size, std::o
     impl->set_sizes_and_strides(size, meta.strides());
     return self;
   }
-  GrowStorage(*self.storage().unsafeGetStorageImpl(), at::detail::computeStorageNbytesContiguous(size, self.itemsize(), offset));
+  GrowStorage(*self.storage().unsafeGetStorageImpl(),
+              at::detail::computeStorageNbytesContiguous(size, self.itemsize(), offset));
   impl->set_sizes_contiguous(size);
   return self;
 }
 
-at::Tensor& SetStorage(at::Tensor& self, at::Storage source, int64_t offset, c10::IntArrayRef size, c10::IntArrayRef stride) {
+at::Tensor& SetStorage(at::Tensor& self, at::Storage source, int64_t offset, c10::IntArrayRef size,
+                       c10::IntArrayRef stride) {
   TORCH_CHECK(source.device() == self.device(), "Attempted to set the storage of a tensor on device \"", self.device(),
-              "\" to a storage on different device \"", source.device(), "\".  This is no longer allowed; the devices must match.");
+              "\" to a storage on different device \"", source.device(),
+              "\".  This is no longer allowed; the devices must match.");
   TORCH_CHECK(offset >= 0, "Tensor: invalid storage offset ", offset);
   std::vector<int64_t> strides = stride.data() == nullptr ? hlo::ContiguousStrides(size) : stride.vec();
-  TORCH_CHECK(size.size() == strides.size(), "unequal size length (", size.size(), ") and stride length (", strides.size(), ")");
+  TORCH_CHECK(size.size() == strides.size(), "unequal size length (", size.size(), ") and stride length (",
+              strides.size(), ")");
   c10::TensorImpl* impl = self.unsafeGetTensorImpl();
   impl->set_storage_keep_dtype(std::move(source));
   GrowStorage(*impl->unsafe_storage().unsafeGetStorageImpl(),
@@ -91,7 +102,9 @@ at::Tensor& SetEmpty(at::Tensor& self) {
 
 // `param.data = other` may move a parameter between the host and the device: both are dense, strided tensors.
 bool HasCompatibleShallowCopyType(const at::Tensor& self, const at::Tensor& from) {
-  const auto dense = [](const at::Tensor& t) { return t.layout() == c10::Layout::Strided && (IsTpu(t) || t.is_cpu() || t.is_meta()); };
+  const auto dense = [](const at::Tensor& t) {
+    return t.layout() == c10::Layout::Strided && (IsTpu(t) || t.is_cpu() || t.is_meta());
+  };
   return dense(self) && dense(from);
 }
 

@@ -13,9 +13,11 @@ void DeleteSlot(void* context) { delete static_cast<runtime::Slot*>(context); }
 const c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
 at::Tensor MakeTensor(runtime::Device& device, size_t size_bytes, c10::ScalarType dtype) {
-  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), size_bytes, MakeSlot(device, size_bytes),
-                                                       c10::GetAllocator(c10::DeviceType::PrivateUse1), /*resizable=*/true);
-  return at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)), kKeys, c10::scalarTypeToTypeMeta(dtype));
+  auto storage = c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), size_bytes, MakeSlot(device, size_bytes),
+      c10::GetAllocator(c10::DeviceType::PrivateUse1), /*resizable=*/true);
+  return at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)), kKeys,
+                                                  c10::scalarTypeToTypeMeta(dtype));
 }
 
 }  // namespace
@@ -27,7 +29,8 @@ c10::DataPtr MakeSlot(runtime::Device& device, size_t size_bytes) {
           c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(device.index()))};
 }
 
-at::Tensor EmptyStrided(runtime::Device& device, c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype) {
+at::Tensor EmptyStrided(runtime::Device& device, c10::IntArrayRef sizes, c10::IntArrayRef strides,
+                        c10::ScalarType dtype) {
   const size_t size_bytes = at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(dtype));
   at::Tensor tensor = MakeTensor(device, size_bytes, dtype);
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
@@ -49,15 +52,19 @@ at::Tensor FromValue(runtime::ValuePtr value) {
 
 runtime::Slot& SlotOf(const c10::StorageImpl& storage) {
   const c10::DataPtr& data = storage.data_ptr();
-  TORCH_CHECK(data.get_deleter() == &DeleteSlot, "tpu: expected a storage made by the tpu allocator, found one with foreign memory.");
+  TORCH_CHECK(data.get_deleter() == &DeleteSlot,
+              "tpu: expected a storage made by the tpu allocator, found one with foreign memory.");
   return *static_cast<runtime::Slot*>(data.get_context());
 }
 
-runtime::Slot& SlotOf(const at::Tensor& tensor) { return SlotOf(*tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()); }
+runtime::Slot& SlotOf(const at::Tensor& tensor) {
+  return SlotOf(*tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
+}
 
 void Write(const at::Tensor& tensor, runtime::ValuePtr value) {
   if (runtime::Capture* capture = runtime::Capture::Current()) {
-    capture->writes.push_back({&SlotOf(tensor), SlotOf(tensor).Get(), std::make_shared<const c10::Storage>(tensor.storage())});
+    capture->writes.push_back(
+        {&SlotOf(tensor), SlotOf(tensor).Get(), std::make_shared<const c10::Storage>(tensor.storage())});
   }
   SlotOf(tensor).Set(std::move(value));
 }
@@ -77,8 +84,8 @@ hlo::View ViewOf(const at::Tensor& tensor) {
 
 bool IsWhole(const at::Tensor& tensor, const runtime::Value& value) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  return impl.storage_offset() == 0 && impl.is_contiguous() && !tensor.is_conj() && !tensor.is_neg() && c10::IntArrayRef(value.type().dims) == impl.sizes() &&
-         value.type().dtype == ToDType(tensor.scalar_type());
+  return impl.storage_offset() == 0 && impl.is_contiguous() && !tensor.is_conj() && !tensor.is_neg() &&
+         c10::IntArrayRef(value.type().dims) == impl.sizes() && value.type().dtype == ToDType(tensor.scalar_type());
 }
 
 }  // namespace tpu::aten

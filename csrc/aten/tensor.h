@@ -14,7 +14,8 @@ namespace tpu::aten {
 c10::DataPtr MakeSlot(runtime::Device& device, size_t size_bytes);
 
 // An uninitialised tensor (no device memory until written).
-at::Tensor EmptyStrided(runtime::Device& device, c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype);
+at::Tensor EmptyStrided(runtime::Device& device, c10::IntArrayRef sizes, c10::IntArrayRef strides,
+                        c10::ScalarType dtype);
 at::Tensor EmptyContiguous(runtime::Device& device, c10::IntArrayRef sizes, c10::ScalarType dtype);
 // A tensor of `value`'s shape.
 at::Tensor FromValue(runtime::ValuePtr value);

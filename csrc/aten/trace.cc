@@ -15,7 +15,8 @@ void GiveValue(const at::Tensor& tensor) {
   if (slot.Get()) return;
   const int64_t count = static_cast<int64_t>(slot.size_bytes() / tensor.itemsize());
   const bool whole = tensor.is_contiguous() && tensor.storage_offset() == 0 && tensor.numel() == count;
-  auto type = std::make_shared<runtime::Type>(runtime::Type{ToDType(tensor.scalar_type()), whole ? tensor.sizes().vec() : hlo::Ints{count}});
+  auto type = std::make_shared<runtime::Type>(
+      runtime::Type{ToDType(tensor.scalar_type()), whole ? tensor.sizes().vec() : hlo::Ints{count}});
   Write(tensor, c10::make_intrusive<runtime::Value>(slot.device(), std::move(type)));
 }
 
@@ -41,7 +42,8 @@ std::string Trace(const std::vector<at::Tensor>& arguments, const std::function<
   hlo::Value rng = b.Parameter(*runtime::RngStateType());
   std::vector<runtime::ValuePtr> outputs;
   for (const at::Tensor& result : results) {
-    TORCH_CHECK(IsTpu(result) && SlotOf(result).Get(), "torchtpu.aot: expected initialised tpu tensors as results, found one on ", result.device());
+    TORCH_CHECK(IsTpu(result) && SlotOf(result).Get(),
+                "torchtpu.aot: expected initialised tpu tensors as results, found one on ", result.device());
     outputs.push_back(SlotOf(result).Get());
   }
   const size_t returned = outputs.size();
@@ -52,7 +54,8 @@ std::string Trace(const std::vector<at::Tensor>& arguments, const std::function<
     if (std::find(outputs.begin(), outputs.end(), now) == outputs.end()) outputs.push_back(std::move(now));
   }
   std::vector<hlo::Value> values = capture.graph.Emit(b, inputs, bound, rng, outputs);
-  for (size_t i = 0; i < returned; ++i) values[i] = hlo::ReadView(b, values[i], ViewOf(results[i]), ToDType(results[i].scalar_type()));
+  for (size_t i = 0; i < returned; ++i)
+    values[i] = hlo::ReadView(b, values[i], ViewOf(results[i]), ToDType(results[i].scalar_type()));
   if (capture.graph.rng_words == 0) b.DropParameter(rng);
   return b.Finish(values);
 }

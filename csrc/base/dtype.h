@@ -8,19 +8,49 @@
 namespace tpu {
 
 enum class DType : uint8_t {
-  kBool, kU8, kI8, kI16, kI32, kI64, kU16, kU32, kU64,
-  kF16, kBF16, kF32, kF64, kC64, kC128,
-  kF8E4M3FN, kF8E5M2, kF8E4M3FNUZ, kF8E5M2FNUZ, kF8E8M0FNU,
+  kBool,
+  kU8,
+  kI8,
+  kI16,
+  kI32,
+  kI64,
+  kU16,
+  kU32,
+  kU64,
+  kF16,
+  kBF16,
+  kF32,
+  kF64,
+  kC64,
+  kC128,
+  kF8E4M3FN,
+  kF8E5M2,
+  kF8E4M3FNUZ,
+  kF8E5M2FNUZ,
+  kF8E8M0FNU,
 };
 
 constexpr size_t ItemSize(DType t) {
   switch (t) {
-    case DType::kBool: case DType::kU8: case DType::kI8:
-    case DType::kF8E4M3FN: case DType::kF8E5M2: case DType::kF8E4M3FNUZ:
-    case DType::kF8E5M2FNUZ: case DType::kF8E8M0FNU: return 1;
-    case DType::kI16: case DType::kU16: case DType::kF16: case DType::kBF16: return 2;
-    case DType::kI32: case DType::kU32: case DType::kF32: return 4;
-    case DType::kI64: case DType::kU64: case DType::kF64: case DType::kC64: return 8;
+    case DType::kBool:
+    case DType::kU8:
+    case DType::kI8:
+    case DType::kF8E4M3FN:
+    case DType::kF8E5M2:
+    case DType::kF8E4M3FNUZ:
+    case DType::kF8E5M2FNUZ:
+    case DType::kF8E8M0FNU: return 1;
+    case DType::kI16:
+    case DType::kU16:
+    case DType::kF16:
+    case DType::kBF16: return 2;
+    case DType::kI32:
+    case DType::kU32:
+    case DType::kF32: return 4;
+    case DType::kI64:
+    case DType::kU64:
+    case DType::kF64:
+    case DType::kC64: return 8;
     case DType::kC128: return 16;
   }
   return 0;
@@ -38,9 +68,7 @@ constexpr bool IsInteger(DType t) { return t >= DType::kU8 && t <= DType::kU64; 
 // Floats narrower than float32.
 constexpr bool IsHalf(DType t) { return t == DType::kF16 || t == DType::kBF16 || IsFloat8(t); }
 // float32 for complex64, float64 for complex128, the type itself otherwise.
-constexpr DType RealOf(DType t) {
-  return t == DType::kC64 ? DType::kF32 : t == DType::kC128 ? DType::kF64 : t;
-}
+constexpr DType RealOf(DType t) { return t == DType::kC64 ? DType::kF32 : t == DType::kC128 ? DType::kF64 : t; }
 constexpr DType ComplexOf(DType t) { return t == DType::kF64 ? DType::kC128 : DType::kC64; }
 
 // The StableHLO spelling: "f32", "i1", "ui8", "complex<f32>".

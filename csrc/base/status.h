@@ -54,13 +54,13 @@ class [[nodiscard]] Result {
 #define TPU_CONCAT_INNER(a, b) a##b
 #define TPU_CONCAT(a, b) TPU_CONCAT_INNER(a, b)
 #define TPU_RETURN_IF_ERROR(expr) \
-  do {                            \
+  do { \
     if (auto s_ = (expr); !s_.ok()) return s_; \
   } while (0)
 #define TPU_ASSIGN_OR_RETURN(lhs, expr) TPU_ASSIGN_OR_RETURN_INNER(TPU_CONCAT(r_, __LINE__), lhs, expr)
 #define TPU_ASSIGN_OR_RETURN_INNER(r, lhs, expr) \
-  auto r = (expr);                               \
-  if (!r.ok()) return r.status();                \
+  auto r = (expr); \
+  if (!r.ok()) return r.status(); \
   lhs = std::move(r).value()
 
 }  // namespace tpu

@@ -163,8 +163,8 @@ class Builder {
   Value Const(std::complex<double> value, DType dtype);
   Value ConstInt(int64_t value, DType dtype = DType::kI64);
   Value ConstLike(double value, Value like) { return Const(value, like.dtype()); }  // scalar, broadcasts
-  Value ConstInts(std::span<const int64_t> values, DType dtype = DType::kI64);  // 1-D
-  Value ConstDoubles(std::span<const double> values, DType dtype);             // 1-D
+  Value ConstInts(std::span<const int64_t> values, DType dtype = DType::kI64);      // 1-D
+  Value ConstDoubles(std::span<const double> values, DType dtype);                  // 1-D
   Value ConstBytes(const Type& type, std::string_view bytes);  // row-major host bytes, as numpy's tobytes()
   Value Full(std::span<const int64_t> dims, double value, DType dtype);
   Value Full(std::span<const int64_t> dims, Value scalar);
@@ -252,8 +252,12 @@ class Builder {
 
   // --- elementwise, three operands
   Value Select(Value pred, Value on_true, Value on_false);
-  Value Select(Value pred, Value on_true, double on_false) { return Select(pred, on_true, ConstLike(on_false, on_true)); }
-  Value Select(Value pred, double on_true, Value on_false) { return Select(pred, ConstLike(on_true, on_false), on_false); }
+  Value Select(Value pred, Value on_true, double on_false) {
+    return Select(pred, on_true, ConstLike(on_false, on_true));
+  }
+  Value Select(Value pred, double on_true, Value on_false) {
+    return Select(pred, ConstLike(on_true, on_false), on_false);
+  }
   Value Clamp(Value low, Value x, Value high);
 
   // --- shape. Dimensions may be negative.
@@ -265,7 +269,8 @@ class Builder {
   Value BroadcastInDim(Value x, std::span<const int64_t> dims, std::span<const int64_t> broadcast_dims);
   Value Unsqueeze(Value x, int64_t dim);
   Value Squeeze(Value x, int64_t dim);
-  Value Slice(Value x, std::span<const int64_t> starts, std::span<const int64_t> limits, std::span<const int64_t> strides = {});
+  Value Slice(Value x, std::span<const int64_t> starts, std::span<const int64_t> limits,
+              std::span<const int64_t> strides = {});
   Value SliceDim(Value x, int64_t dim, int64_t start, int64_t limit, int64_t stride = 1);
   Value Concat(std::span<const Value> xs, int64_t dim);
   // Negative low or high crops.
@@ -298,9 +303,10 @@ class Builder {
   Value SelectAndScatter(Value x, Value source, Value init, const WindowDims& window, const Combine& select,
                          const Combine& scatter);
   // Inclusive scan along a dimension by log-steps of an associative combination over several arrays.
-  std::vector<Value> AssociativeScan(std::span<const Value> xs, int64_t dim,
-                                     const std::function<std::vector<Value>(std::span<const Value>, std::span<const Value>)>& combine,
-                                     bool reverse = false);
+  std::vector<Value> AssociativeScan(
+      std::span<const Value> xs, int64_t dim,
+      const std::function<std::vector<Value>(std::span<const Value>, std::span<const Value>)>& combine,
+      bool reverse = false);
 
   // --- linear algebra. Half-precision products accumulate in float32 and keep the operands' element type.
   Value DotGeneral(Value a, Value b, std::span<const int64_t> batch_a, std::span<const int64_t> batch_b,
@@ -318,8 +324,8 @@ class Builder {
   // --- indexing
   Value Gather(Value x, Value indices, const GatherDims& dims, std::span<const int64_t> slice_sizes);
   Value Scatter(Value x, Value indices, Value updates, const ScatterDims& dims, const Combine& combine);
-  std::vector<Value> Scatter(std::span<const Value> xs, Value indices, std::span<const Value> updates, const ScatterDims& dims,
-                             const Body& body);
+  std::vector<Value> Scatter(std::span<const Value> xs, Value indices, std::span<const Value> updates,
+                             const ScatterDims& dims, const Body& body);
   // x[index] along dimension 0 of `x` viewed as rows: result [index dims..., x dims[1:]...]. Indices in range.
   Value TakeRows(Value x, Value index);
   // torch.gather: result has index's shape; index in range.
@@ -329,8 +335,8 @@ class Builder {
   // Sorts all arrays along `dim` by the comparator over (a0, b0, a1, b1, ...).
   std::vector<Value> Sort(std::span<const Value> xs, int64_t dim, bool stable,
                           const std::function<Value(Builder&, std::span<const Value>)>& less);
-  std::vector<Value> While(std::span<const Value> init, const std::function<Value(Builder&, std::span<const Value>)>& condition,
-                           const Body& body);
+  std::vector<Value> While(std::span<const Value> init,
+                           const std::function<Value(Builder&, std::span<const Value>)>& condition, const Body& body);
   std::vector<Value> If(Value pred, const std::function<std::vector<Value>()>& on_true,
                         const std::function<std::vector<Value>()>& on_false);
   std::vector<Value> CustomCall(std::string_view target, std::span<const Value> operands, std::span<const Type> results,
@@ -385,8 +391,8 @@ class Builder {
   Value SimpleReduce(std::string_view op, Value x, Value init, std::span<const int64_t> dims, bool keep_dims);
   std::pair<Value, Value> ArgReduce(Value x, int64_t dim, bool largest);
   Value Extreme(DType dtype, bool lowest);
-  std::string PrecisionAttribute(std::string_view before, std::string_view element_before, std::string_view element_after,
-                                 DType operands) const;
+  std::string PrecisionAttribute(std::string_view before, std::string_view element_before,
+                                 std::string_view element_after, DType operands) const;
 
   std::deque<ValueInfo> values_;  // a deque: references to types stay valid
   std::vector<std::unique_ptr<Scope>> scopes_;

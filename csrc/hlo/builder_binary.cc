@@ -80,7 +80,8 @@ Value Builder::Min(Value a, Value b) {
 
 Value Builder::Atan2(Value a, Value b) {
   std::tie(a, b) = Unify("stablehlo.atan2", a, b);
-  if (!IsFloat(a.dtype()) && !IsComplex(a.dtype())) Fail("stablehlo.atan2", "float or complex operands", ToString(a.type()));
+  if (!IsFloat(a.dtype()) && !IsComplex(a.dtype()))
+    Fail("stablehlo.atan2", "float or complex operands", ToString(a.type()));
   return Same("stablehlo.atan2", a, b);
 }
 

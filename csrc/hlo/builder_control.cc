@@ -22,23 +22,27 @@ std::vector<Value> Builder::Sort(std::span<const Value> xs, int64_t dim, bool st
   dim = WrapDim("Sort", dim, xs[0].rank());
   std::vector<Type> arguments, results = TypesOf(xs);
   for (Value x : xs) {
-    if (x.dims() != xs[0].dims()) Fail("Sort", "arrays of one shape", ToString(xs[0].type()) + " and " + ToString(x.type()));
+    if (x.dims() != xs[0].dims())
+      Fail("Sort", "arrays of one shape", ToString(xs[0].type()) + " and " + ToString(x.type()));
     arguments.insert(arguments.end(), 2, Type{x.dtype(), {}});
   }
   Text text(*this, "\"stablehlo.sort\"(");
   text.Values(xs) << ") <{dimension = " << dim << " : i64, is_stable = " << stable << "}> (";
-  AppendRegion(text, "Sort", arguments, kFlag, false, [&](std::span<const Value> args) { return std::vector<Value>{less(*this, args)}; });
+  AppendRegion(text, "Sort", arguments, kFlag, false,
+               [&](std::span<const Value> args) { return std::vector<Value>{less(*this, args)}; });
   text << ')';
   text.Signature(xs, results);
   return Emit(std::move(text), results);
 }
 
 std::vector<Value> Builder::While(std::span<const Value> init,
-                                  const std::function<Value(Builder&, std::span<const Value>)>& condition, const Body& body) {
+                                  const std::function<Value(Builder&, std::span<const Value>)>& condition,
+                                  const Body& body) {
   std::vector<Type> types = TypesOf(init);
   Text text(*this, "\"stablehlo.while\"(");
   text.Values(init) << ") (";
-  AppendRegion(text, "While", types, kFlag, true, [&](std::span<const Value> args) { return std::vector<Value>{condition(*this, args)}; });
+  AppendRegion(text, "While", types, kFlag, true,
+               [&](std::span<const Value> args) { return std::vector<Value>{condition(*this, args)}; });
   text << ", ";
   AppendRegion(text, "While", types, types, true, [&](std::span<const Value> args) { return body(*this, args); });
   text << ')';
@@ -65,8 +69,8 @@ std::vector<Value> Builder::If(Value pred, const std::function<std::vector<Value
   return Emit(std::move(text), types);
 }
 
-std::vector<Value> Builder::CustomCall(std::string_view target, std::span<const Value> operands, std::span<const Type> results,
-                                       std::string_view attributes) {
+std::vector<Value> Builder::CustomCall(std::string_view target, std::span<const Value> operands,
+                                       std::span<const Type> results, std::string_view attributes) {
   Text text(*this, "stablehlo.custom_call @");
   AppendQuoted(text.text, target);
   (text << '(').Values(operands) << ')';

@@ -73,7 +73,8 @@ class Printer {
 bool IsPlainSymbol(std::string_view name) {
   auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   if (name.empty() || !letter(name[0])) return false;
-  return std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9') || c == '$' || c == '.'; });
+  return std::all_of(name.begin(), name.end(),
+                     [&](char c) { return letter(c) || (c >= '0' && c <= '9') || c == '$' || c == '.'; });
 }
 
 }  // namespace
@@ -197,7 +198,8 @@ void Builder::AppendRegion(Text& text, std::string_view op, std::span<const Type
     Fail(op, std::to_string(expected->size()) + " results of its body", std::to_string(results.size()));
   for (size_t i = 0; expected && i < results.size(); ++i)
     if (results[i].type() != (*expected)[i])
-      Fail(op, ToString((*expected)[i]) + " as result " + std::to_string(i) + " of its body", ToString(results[i].type()));
+      Fail(op, ToString((*expected)[i]) + " as result " + std::to_string(i) + " of its body",
+           ToString(results[i].type()));
 
   std::string& out = text.text;
   out += "{\n";

@@ -201,7 +201,8 @@ Value Hyperbolic(Builder& b, Value x, Value near_zero) {
 }  // namespace
 
 Value Builder::Chlo(std::string_view op, std::initializer_list<Value> operands) {
-  if (op == "cosh" && operands.size() == 1 && IsFloat(operands.begin()->dtype())) return Hyperbolic(*this, *operands.begin(), {});
+  if (op == "cosh" && operands.size() == 1 && IsFloat(operands.begin()->dtype()))
+    return Hyperbolic(*this, *operands.begin(), {});
   std::string name = "chlo.";
   name += op;
   if (operands.size() == 1) {

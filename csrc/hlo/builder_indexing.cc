@@ -35,7 +35,8 @@ Value Builder::Gather(Value x, Value indices, const GatherDims& d, std::span<con
     Fail("Gather", "one slice size per dimension of " + ToString(x.type()), ToString(slice_sizes));
   Ints batch = BatchDims("Gather", indices, d.index_vector_dim, d.start_index_map.size()), window;
   for (int64_t i = 0; i < x.rank(); ++i) {
-    if (slice_sizes[i] < 0 || slice_sizes[i] > x.dims()[i]) Fail("Gather", "slice sizes within " + ToString(x.type()), ToString(slice_sizes));
+    if (slice_sizes[i] < 0 || slice_sizes[i] > x.dims()[i])
+      Fail("Gather", "slice sizes within " + ToString(x.type()), ToString(slice_sizes));
     if (!Contains(d.collapsed_slice_dims, i) && !Contains(d.operand_batching_dims, i)) window.push_back(slice_sizes[i]);
   }
   if (window.size() != d.offset_dims.size())
@@ -44,16 +45,18 @@ Value Builder::Gather(Value x, Value indices, const GatherDims& d, std::span<con
   size_t next_window = 0, next_batch = 0;
   for (size_t i = 0; i < window.size() + batch.size(); ++i) {
     bool offset = Contains(d.offset_dims, static_cast<int64_t>(i));
-    if (!offset && next_batch == batch.size()) Fail("Gather", "offset dimensions within the result's rank", ToString(d.offset_dims));
+    if (!offset && next_batch == batch.size())
+      Fail("Gather", "offset dimensions within the result's rank", ToString(d.offset_dims));
     type.dims.push_back(offset ? window.at(next_window++) : batch[next_batch++]);
   }
   Value operands[] = {x, indices};
   Text text(*this, "\"stablehlo.gather\"(");
   text.Values(operands) << ") <{dimension_numbers = #stablehlo.gather<offset_dims = " << d.offset_dims
-                        << ", collapsed_slice_dims = " << d.collapsed_slice_dims << ", operand_batching_dims = " << d.operand_batching_dims
-                        << ", start_indices_batching_dims = " << d.start_indices_batching_dims << ", start_index_map = " << d.start_index_map
-                        << ", index_vector_dim = " << d.index_vector_dim << ">, indices_are_sorted = " << d.indices_are_sorted
-                        << ", slice_sizes = ";
+                        << ", collapsed_slice_dims = " << d.collapsed_slice_dims
+                        << ", operand_batching_dims = " << d.operand_batching_dims
+                        << ", start_indices_batching_dims = " << d.start_indices_batching_dims
+                        << ", start_index_map = " << d.start_index_map << ", index_vector_dim = " << d.index_vector_dim
+                        << ">, indices_are_sorted = " << d.indices_are_sorted << ", slice_sizes = ";
   text.Array(slice_sizes) << "}>";
   text.Signature(operands, type);
   return Emit(std::move(text), std::move(type));
@@ -64,8 +67,8 @@ Value Builder::Scatter(Value x, Value indices, Value updates, const ScatterDims&
                  [&](Builder& b, std::span<const Value> v) { return std::vector<Value>{combine(b, v[0], v[1])}; })[0];
 }
 
-std::vector<Value> Builder::Scatter(std::span<const Value> xs, Value indices, std::span<const Value> updates, const ScatterDims& d,
-                                    const Body& body) {
+std::vector<Value> Builder::Scatter(std::span<const Value> xs, Value indices, std::span<const Value> updates,
+                                    const ScatterDims& d, const Body& body) {
   if (xs.empty() || xs.size() != updates.size())
     Fail("Scatter", "as many updates as arrays", std::to_string(updates.size()) + " and " + std::to_string(xs.size()));
   Ints batch = BatchDims("Scatter", indices, d.index_vector_dim, d.scatter_dims_to_operand_dims.size());
@@ -73,10 +76,12 @@ std::vector<Value> Builder::Scatter(std::span<const Value> xs, Value indices, st
   operands.push_back(indices);
   std::vector<Type> results, scalars, arguments;
   for (size_t i = 0; i < xs.size(); ++i) {
-    if (xs[i].dims() != xs[0].dims()) Fail("Scatter", "arrays of one shape", ToString(xs[0].type()) + " and " + ToString(xs[i].type()));
+    if (xs[i].dims() != xs[0].dims())
+      Fail("Scatter", "arrays of one shape", ToString(xs[0].type()) + " and " + ToString(xs[i].type()));
     Value update = Cast(updates[i], xs[i].dtype());
     if (update.rank() != static_cast<int64_t>(batch.size() + d.update_window_dims.size()))
-      Fail("Scatter", "updates of rank " + std::to_string(batch.size() + d.update_window_dims.size()), ToString(update.type()));
+      Fail("Scatter", "updates of rank " + std::to_string(batch.size() + d.update_window_dims.size()),
+           ToString(update.type()));
     operands.push_back(update);
     results.push_back(xs[i].type());
     scalars.push_back({xs[i].dtype(), {}});
@@ -85,12 +90,15 @@ std::vector<Value> Builder::Scatter(std::span<const Value> xs, Value indices, st
   arguments.insert(arguments.end(), scalars.begin(), scalars.end());
   Text text(*this, "\"stablehlo.scatter\"(");
   text.Values(operands) << ") <{indices_are_sorted = " << d.indices_are_sorted
-                        << ", scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = " << d.update_window_dims
-                        << ", inserted_window_dims = " << d.inserted_window_dims << ", input_batching_dims = " << d.input_batching_dims
+                        << ", scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = "
+                        << d.update_window_dims << ", inserted_window_dims = " << d.inserted_window_dims
+                        << ", input_batching_dims = " << d.input_batching_dims
                         << ", scatter_indices_batching_dims = " << d.scatter_indices_batching_dims
                         << ", scatter_dims_to_operand_dims = " << d.scatter_dims_to_operand_dims
-                        << ", index_vector_dim = " << d.index_vector_dim << ">, unique_indices = " << d.unique_indices << "}> (";
-  AppendRegion(text, "Scatter", arguments, scalars, false, [&](std::span<const Value> args) { return body(*this, args); });
+                        << ", index_vector_dim = " << d.index_vector_dim << ">, unique_indices = " << d.unique_indices
+                        << "}> (";
+  AppendRegion(text, "Scatter", arguments, scalars, false,
+               [&](std::span<const Value> args) { return body(*this, args); });
   text << ')';
   text.Signature(operands, results);
   return Emit(std::move(text), results);
@@ -113,10 +121,12 @@ Value Builder::TakeRows(Value x, Value index) {
 
 Value Builder::TakeAlong(Value x, int64_t dim, Value index) {
   if (x.rank() == 0 || index.rank() == 0) {
-    if (x.numel() != 1 || index.numel() != 1) Fail("TakeAlong", "an index of the operand's rank", ToString(index.type()));
+    if (x.numel() != 1 || index.numel() != 1)
+      Fail("TakeAlong", "an index of the operand's rank", ToString(index.type()));
     return Reshape(x, index.dims());
   }
-  if (index.rank() != x.rank()) Fail("TakeAlong", "an index of the operand's rank", ToString(index.type()) + " for " + ToString(x.type()));
+  if (index.rank() != x.rank())
+    Fail("TakeAlong", "an index of the operand's rank", ToString(index.type()) + " for " + ToString(x.type()));
   dim = WrapDim("TakeAlong", dim, x.rank());
   if (index.numel() == 0 || x.numel() == 0) return Full(index.dims(), 0.0, x.dtype());
   Ints limits = index.dims(), sizes(x.rank(), 1);

@@ -10,12 +10,16 @@ std::string Builder::PrecisionAttribute(std::string_view before, std::string_vie
   if (precision_ == Precision::kDefault || RealOf(operands) != DType::kF32) return {};
   std::string out(before);
   for (std::string_view separator : {", ", "]"})
-    out.append(element_before).append(precision_ == Precision::kHigh ? "HIGH" : "HIGHEST").append(element_after).append(separator);
+    out.append(element_before)
+        .append(precision_ == Precision::kHigh ? "HIGH" : "HIGHEST")
+        .append(element_after)
+        .append(separator);
   return out;
 }
 
 Value Builder::DotGeneral(Value a, Value b, std::span<const int64_t> batch_a, std::span<const int64_t> batch_b,
-                          std::span<const int64_t> contract_a, std::span<const int64_t> contract_b, std::optional<DType> result) {
+                          std::span<const int64_t> contract_a, std::span<const int64_t> contract_b,
+                          std::optional<DType> result) {
   DType dtype = Promote(a.dtype(), b.dtype());
   if (IsBool(dtype)) {
     Value counts = DotGeneral(Cast(a, DType::kI32), Cast(b, DType::kI32), batch_a, batch_b, contract_a, contract_b);
@@ -28,7 +32,8 @@ Value Builder::DotGeneral(Value a, Value b, std::span<const int64_t> batch_a, st
     for (int64_t d : dims) out.push_back(WrapDim("DotGeneral", d, rank));
     return out;
   };
-  Ints ba = wrap(batch_a, a.rank()), bb = wrap(batch_b, b.rank()), ca = wrap(contract_a, a.rank()), cb = wrap(contract_b, b.rank());
+  Ints ba = wrap(batch_a, a.rank()), bb = wrap(batch_b, b.rank()), ca = wrap(contract_a, a.rank()),
+       cb = wrap(contract_b, b.rank());
   bool fits = ba.size() == bb.size() && ca.size() == cb.size();
   Type type{IsHalf(dtype) ? DType::kF32 : dtype, {}};
   if (result && !IsHalf(dtype)) type.dtype = *result;
@@ -39,8 +44,8 @@ Value Builder::DotGeneral(Value a, Value b, std::span<const int64_t> batch_a, st
   for (size_t i = 0; fits && i < ca.size(); ++i) fits = a.dims()[ca[i]] == b.dims()[cb[i]];
   if (!fits)
     Fail("DotGeneral", "batch and contracting dimensions of equal sizes",
-         ToString(a.type()) + " and " + ToString(b.type()) + " with batch " + ToString(ba) + " x " + ToString(bb) + ", contracting " +
-             ToString(ca) + " x " + ToString(cb));
+         ToString(a.type()) + " and " + ToString(b.type()) + " with batch " + ToString(ba) + " x " + ToString(bb) +
+             ", contracting " + ToString(ca) + " x " + ToString(cb));
   auto append_free = [&](Value x, const Ints& batch, const Ints& contract) {
     for (int64_t i = 0; i < x.rank(); ++i)
       if (std::ranges::count(batch, i) + std::ranges::count(contract, i) == 0) type.dims.push_back(x.dims()[i]);
@@ -64,8 +69,10 @@ Value Builder::DotGeneral(Value a, Value b, std::span<const int64_t> batch_a, st
 }
 
 Value Builder::MatMul(Value a, Value b, std::optional<DType> result) {
-  if (a.rank() < 2 || b.rank() < 2) Fail("MatMul", "two matrices or stacks of them", ToString(a.type()) + " and " + ToString(b.type()));
-  if (a.dim(-1) != b.dim(-2)) Fail("MatMul", "inner dimensions that agree", ToString(a.type()) + " and " + ToString(b.type()));
+  if (a.rank() < 2 || b.rank() < 2)
+    Fail("MatMul", "two matrices or stacks of them", ToString(a.type()) + " and " + ToString(b.type()));
+  if (a.dim(-1) != b.dim(-2))
+    Fail("MatMul", "inner dimensions that agree", ToString(a.type()) + " and " + ToString(b.type()));
   // One matrix on the right: its stack is the rows of one product.
   if (b.rank() == 2) return DotGeneral(a, b, {}, {}, Ints{-1}, Ints{0}, result);
   std::span<const int64_t> da = a.dims(), db = b.dims();
@@ -87,8 +94,10 @@ namespace {
 std::string Layout(const Ints& places, std::string_view first, std::string_view second) {
   std::vector<std::string> labels(places.size());
   for (size_t i = 0; i < places.size(); ++i)
-    labels.at(WrapDim("Convolution", places[i], static_cast<int64_t>(places.size()))) =
-        i == 0 ? std::string(first) : i == 1 ? std::string(second) : std::to_string(i - 2);
+    labels.at(WrapDim("Convolution", places[i], static_cast<int64_t>(places.size()))) = i == 0 ? std::string(first)
+                                                                                        : i == 1
+                                                                                            ? std::string(second)
+                                                                                            : std::to_string(i - 2);
   std::string out = "[";
   for (size_t i = 0; i < labels.size(); ++i) out.append(i ? ", " : "").append(labels[i]);
   return out += ']';
@@ -116,9 +125,13 @@ Value Builder::Convolution(Value x, Value weight, const ConvDims& dims, std::opt
 
   Ints natural(rank);
   for (int64_t i = 0; i < rank; ++i) natural[i] = i;
-  auto layout = [&](std::string_view what, const Ints& given) { return given.empty() ? natural : OrDefault(what, given, rank, 0); };
-  Ints lhs = layout("lhs_layout", dims.lhs_layout), rhs = layout("rhs_layout", dims.rhs_layout), out = layout("out_layout", dims.out_layout);
-  Ints strides = OrDefault("strides", dims.strides, spatial, 1), low = OrDefault("padding_low", dims.padding_low, spatial, 0),
+  auto layout = [&](std::string_view what, const Ints& given) {
+    return given.empty() ? natural : OrDefault(what, given, rank, 0);
+  };
+  Ints lhs = layout("lhs_layout", dims.lhs_layout), rhs = layout("rhs_layout", dims.rhs_layout),
+       out = layout("out_layout", dims.out_layout);
+  Ints strides = OrDefault("strides", dims.strides, spatial, 1),
+       low = OrDefault("padding_low", dims.padding_low, spatial, 0),
        high = OrDefault("padding_high", dims.padding_high, spatial, 0),
        lhs_dilation = OrDefault("lhs_dilation", dims.lhs_dilation, spatial, 1),
        rhs_dilation = OrDefault("rhs_dilation", dims.rhs_dilation, spatial, 1);
@@ -128,10 +141,16 @@ Value Builder::Convolution(Value x, Value weight, const ConvDims& dims, std::opt
   std::string names = Layout(lhs, "b", "f") + 'x' + Layout(rhs, "o", "i") + "->" + Layout(out, "b", "f");
   int64_t groups = dims.feature_groups, batch_groups = dims.batch_groups;
   int64_t batch = x.dim(lhs[0]), features = x.dim(lhs[1]), outputs = weight.dim(rhs[0]), inputs = weight.dim(rhs[1]);
-  if (groups < 1 || batch_groups < 1 || features != inputs * groups || outputs % groups || outputs % batch_groups || batch % batch_groups)
-    Fail("Convolution", "features that fit " + std::to_string(groups) + " feature and " + std::to_string(batch_groups) + " batch groups",
+  if (groups < 1 || batch_groups < 1 || features != inputs * groups || outputs % groups || outputs % batch_groups ||
+      batch % batch_groups)
+    Fail("Convolution",
+         "features that fit " + std::to_string(groups) + " feature and " + std::to_string(batch_groups) +
+             " batch groups",
          ToString(x.type()) + " and " + ToString(weight.type()) + " as " + names);
-  Type type{IsHalf(dtype) ? DType::kF32 : IsFloat(wanted) || IsComplex(wanted) || IsInteger(wanted) ? wanted : dtype, Ints(rank)};
+  Type type{IsHalf(dtype)                                               ? DType::kF32
+            : IsFloat(wanted) || IsComplex(wanted) || IsInteger(wanted) ? wanted
+                                                                        : dtype,
+            Ints(rank)};
   auto place = [rank](int64_t d) { return WrapDim("Convolution", d, rank); };
   type.dims[place(out[0])] = batch / batch_groups;
   type.dims[place(out[1])] = outputs;
@@ -146,7 +165,8 @@ Value Builder::Convolution(Value x, Value weight, const ConvDims& dims, std::opt
   Text text(*this, "stablehlo.convolution(");
   text.Values(operands) << ") dim_numbers = " << names << ", window = {";
   if (spatial) {
-    (text << "stride = " << strides << ", pad = ").Pairs(low, high) << ", lhs_dilate = " << lhs_dilation << ", rhs_dilate = " << rhs_dilation;
+    (text << "stride = " << strides << ", pad = ").Pairs(low, high)
+        << ", lhs_dilate = " << lhs_dilation << ", rhs_dilate = " << rhs_dilation;
     if (std::ranges::count(dims.reversal, true)) {
       text << ", reverse = [";
       for (int64_t i = 0; i < spatial; ++i) text << (i ? ", " : "") << static_cast<bool>(dims.reversal[i]);
@@ -168,24 +188,28 @@ Value Builder::Cholesky(Value x, bool lower) {
   return Emit(std::move(text), std::move(type));
 }
 
-Value Builder::TriangularSolve(Value a, Value b, bool left_side, bool lower, bool unit_diagonal, std::string_view transpose) {
+Value Builder::TriangularSolve(Value a, Value b, bool left_side, bool lower, bool unit_diagonal,
+                               std::string_view transpose) {
   if (a.rank() < 2 || a.rank() != b.rank() || a.dim(-1) != a.dim(-2) || b.dim(left_side ? -2 : -1) != a.dim(-1))
-    Fail("TriangularSolve", "square matrices and right-hand sides of their size and rank", ToString(a.type()) + " and " + ToString(b.type()));
+    Fail("TriangularSolve", "square matrices and right-hand sides of their size and rank",
+         ToString(a.type()) + " and " + ToString(b.type()));
   if (transpose != "NO_TRANSPOSE" && transpose != "TRANSPOSE" && transpose != "ADJOINT")
     Fail("TriangularSolve", "NO_TRANSPOSE, TRANSPOSE or ADJOINT", transpose);
   DType dtype = Promote(a.dtype(), b.dtype());
   Value operands[] = {Cast(a, dtype), Cast(b, dtype)};
   Type type{dtype, b.dims()};
   Text text(*this, "\"stablehlo.triangular_solve\"(");
-  text.Values(operands) << ") <{left_side = " << left_side << ", lower = " << lower << ", transpose_a = #stablehlo<transpose "
-                        << transpose << ">, unit_diagonal = " << unit_diagonal << "}>";
+  text.Values(operands) << ") <{left_side = " << left_side << ", lower = " << lower
+                        << ", transpose_a = #stablehlo<transpose " << transpose
+                        << ">, unit_diagonal = " << unit_diagonal << "}>";
   text.Signature(operands, type);
   return Emit(std::move(text), std::move(type));
 }
 
 Value Builder::Fft(Value x, std::string_view kind, std::span<const int64_t> length) {
   auto count = static_cast<int64_t>(length.size());
-  if (count < 1 || count > x.rank()) Fail("Fft", "between one and " + std::to_string(x.rank()) + " lengths", ToString(length));
+  if (count < 1 || count > x.rank())
+    Fail("Fft", "between one and " + std::to_string(x.rank()) + " lengths", ToString(length));
   bool real_in = kind == "RFFT", real_out = kind == "IRFFT";
   if (!real_in && !real_out && kind != "FFT" && kind != "IFFT") Fail("Fft", "FFT, IFFT, RFFT or IRFFT", kind);
   if (real_in ? x.dtype() != DType::kF32 && x.dtype() != DType::kF64 : !IsComplex(x.dtype()))
@@ -194,7 +218,8 @@ Value Builder::Fft(Value x, std::string_view kind, std::span<const int64_t> leng
   for (int64_t i = 0; i < count; ++i) {
     int64_t& size = type.dims[x.rank() - count + i];
     bool halved = real_out && i + 1 == count;
-    if (size != (halved ? length[i] / 2 + 1 : length[i])) Fail("Fft", "dimensions that match lengths " + ToString(length), ToString(x.type()));
+    if (size != (halved ? length[i] / 2 + 1 : length[i]))
+      Fail("Fft", "dimensions that match lengths " + ToString(length), ToString(x.type()));
   }
   if (real_in) type = {ComplexOf(x.dtype()), type.dims};
   if (real_out) type = {RealOf(x.dtype()), type.dims};

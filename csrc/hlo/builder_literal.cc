@@ -55,7 +55,11 @@ void AppendFloat(std::string& out, double value, DType dtype) {
   if (never_negative_zero && value == 0) value = 0;
   if (dtype == DType::kF8E8M0FNU) {
     // Exponents only: the byte is the biased exponent.
-    AppendHex(out, value > 0 && std::isfinite(value) ? static_cast<uint64_t>(std::ilogb(value) + 127) : value == 0 ? 0 : 0xFF, 1);
+    AppendHex(out,
+              value > 0 && std::isfinite(value) ? static_cast<uint64_t>(std::ilogb(value) + 127)
+              : value == 0                      ? 0
+                                                : 0xFF,
+              1);
     return;
   }
   if (!std::isfinite(value)) {
@@ -217,7 +221,9 @@ Value Builder::ConstDoubles(std::span<const double> values, DType dtype) {
   return Literal(ListElements(values, dtype), {dtype, {static_cast<int64_t>(values.size())}});
 }
 
-Value Builder::Full(std::span<const int64_t> dims, double value, DType dtype) { return Full(dims, Const(value, dtype)); }
+Value Builder::Full(std::span<const int64_t> dims, double value, DType dtype) {
+  return Full(dims, Const(value, dtype));
+}
 
 Value Builder::Full(std::span<const int64_t> dims, Value scalar) {
   if (scalar.rank() != 0) Fail("Full", "a scalar", ToString(scalar.type()));
@@ -228,7 +234,11 @@ Value Builder::Iota(std::span<const int64_t> dims, int64_t dim, DType dtype) {
   if (dims.empty()) return ConstInt(0, dtype);
   dim = WrapDim("Iota", dim, static_cast<int64_t>(dims.size()));
   if (IsBool(dtype) || IsComplex(dtype) || IsHalf(dtype))
-    return Cast(Iota(dims, dim, IsBool(dtype) ? DType::kI64 : RealOf(dtype) == DType::kF64 ? DType::kF64 : DType::kF32), dtype);
+    return Cast(Iota(dims, dim,
+                     IsBool(dtype)                  ? DType::kI64
+                     : RealOf(dtype) == DType::kF64 ? DType::kF64
+                                                    : DType::kF32),
+                dtype);
   Type type{dtype, Ints(dims.begin(), dims.end())};
   Text text(*this, "stablehlo.iota dim = ");
   text << dim << " : " << type;

@@ -31,7 +31,8 @@ void CheckArrays(std::string_view op, std::span<const Value> xs, std::span<const
   if (xs.empty() || xs.size() != inits.size())
     Fail(op, "as many initial values as arrays", std::to_string(inits.size()) + " and " + std::to_string(xs.size()));
   for (size_t i = 0; i < xs.size(); ++i) {
-    if (xs[i].dims() != xs[0].dims()) Fail(op, "arrays of one shape", ToString(xs[0].type()) + " and " + ToString(xs[i].type()));
+    if (xs[i].dims() != xs[0].dims())
+      Fail(op, "arrays of one shape", ToString(xs[0].type()) + " and " + ToString(xs[i].type()));
     if (inits[i].type() != Type{xs[i].dtype(), {}})
       Fail(op, ToString(Type{xs[i].dtype(), {}}) + " as initial value " + std::to_string(i), ToString(inits[i].type()));
   }
@@ -42,7 +43,8 @@ struct Window {
 };
 
 Window Complete(std::string_view op, const WindowDims& given, int64_t rank) {
-  Window w{given.sizes, given.strides, given.base_dilations, given.window_dilations, given.padding_low, given.padding_high};
+  Window w{given.sizes,       given.strides,     given.base_dilations, given.window_dilations,
+           given.padding_low, given.padding_high};
   for (Ints* list : {&w.strides, &w.base, &w.dilations})
     if (list->empty()) list->assign(rank, 1);
   for (Ints* list : {&w.low, &w.high})
@@ -76,15 +78,18 @@ Value Builder::Sum(Value x, std::span<const int64_t> dims, bool keep_dims) {
 }
 
 Value Builder::Prod(Value x, std::span<const int64_t> dims, bool keep_dims) {
-  return SimpleReduce(IsBool(x.dtype()) ? "stablehlo.and" : "stablehlo.multiply", x, ConstInt(1, x.dtype()), dims, keep_dims);
+  return SimpleReduce(IsBool(x.dtype()) ? "stablehlo.and" : "stablehlo.multiply", x, ConstInt(1, x.dtype()), dims,
+                      keep_dims);
 }
 
 Value Builder::Max(Value x, std::span<const int64_t> dims, bool keep_dims) {
-  return SimpleReduce(IsBool(x.dtype()) ? "stablehlo.or" : "stablehlo.maximum", x, Extreme(x.dtype(), true), dims, keep_dims);
+  return SimpleReduce(IsBool(x.dtype()) ? "stablehlo.or" : "stablehlo.maximum", x, Extreme(x.dtype(), true), dims,
+                      keep_dims);
 }
 
 Value Builder::Min(Value x, std::span<const int64_t> dims, bool keep_dims) {
-  return SimpleReduce(IsBool(x.dtype()) ? "stablehlo.and" : "stablehlo.minimum", x, Extreme(x.dtype(), false), dims, keep_dims);
+  return SimpleReduce(IsBool(x.dtype()) ? "stablehlo.and" : "stablehlo.minimum", x, Extreme(x.dtype(), false), dims,
+                      keep_dims);
 }
 
 Value Builder::All(Value x, std::span<const int64_t> dims, bool keep_dims) {
@@ -95,8 +100,8 @@ Value Builder::Any(Value x, std::span<const int64_t> dims, bool keep_dims) {
   return SimpleReduce("stablehlo.or", Cast(x, DType::kBool), ConstInt(0, DType::kBool), dims, keep_dims);
 }
 
-std::vector<Value> Builder::Reduce(std::span<const Value> xs, std::span<const Value> inits, std::span<const int64_t> dims,
-                                   const Body& body) {
+std::vector<Value> Builder::Reduce(std::span<const Value> xs, std::span<const Value> inits,
+                                   std::span<const int64_t> dims, const Body& body) {
   CheckArrays("Reduce", xs, inits);
   Ints reduced = WrapDims("Reduce", dims, xs[0].rank());
   if (reduced.empty()) return std::vector<Value>(xs.begin(), xs.end());
@@ -106,7 +111,8 @@ std::vector<Value> Builder::Reduce(std::span<const Value> xs, std::span<const Va
   for (Value x : xs) results.push_back({x.dtype(), Without(x.dims(), reduced)});
   Text text(*this, "\"stablehlo.reduce\"(");
   (text.Values(operands) << ") <{dimensions = ").Array(reduced) << "}> (";
-  AppendRegion(text, "Reduce", arguments, scalars, false, [&](std::span<const Value> args) { return body(*this, args); });
+  AppendRegion(text, "Reduce", arguments, scalars, false,
+               [&](std::span<const Value> args) { return body(*this, args); });
   text << ')';
   text.Signature(operands, results);
   return Emit(std::move(text), results);
@@ -143,8 +149,8 @@ std::pair<Value, Value> Builder::ArgReduce(Value x, int64_t dim, bool largest) {
 std::pair<Value, Value> Builder::ArgMax(Value x, int64_t dim) { return ArgReduce(x, dim, true); }
 std::pair<Value, Value> Builder::ArgMin(Value x, int64_t dim) { return ArgReduce(x, dim, false); }
 
-std::vector<Value> Builder::ReduceWindow(std::span<const Value> xs, std::span<const Value> inits, const WindowDims& window,
-                                         const Body& body) {
+std::vector<Value> Builder::ReduceWindow(std::span<const Value> xs, std::span<const Value> inits,
+                                         const WindowDims& window, const Body& body) {
   CheckArrays("ReduceWindow", xs, inits);
   int64_t rank = xs[0].rank();
   Window w = Complete("ReduceWindow", window, rank);
@@ -164,7 +170,8 @@ std::vector<Value> Builder::ReduceWindow(std::span<const Value> xs, std::span<co
   (text.Pairs(w.low, w.high) << "> : tensor<" << rank << "x2xi64>, window_dilations = ").Array(w.dilations);
   (text << ", window_dimensions = ").Array(w.sizes);
   (text << ", window_strides = ").Array(w.strides) << "}> (";
-  AppendRegion(text, "ReduceWindow", arguments, scalars, false, [&](std::span<const Value> args) { return body(*this, args); });
+  AppendRegion(text, "ReduceWindow", arguments, scalars, false,
+               [&](std::span<const Value> args) { return body(*this, args); });
   text << ')';
   text.Signature(operands, results);
   return Emit(std::move(text), results);
@@ -174,7 +181,8 @@ Value Builder::SelectAndScatter(Value x, Value source, Value init, const WindowD
                                 const Combine& scatter) {
   Window w = Complete("SelectAndScatter", window, x.rank());
   Ints ones(x.rank(), 1);
-  if (w.base != ones || w.dilations != ones) Fail("SelectAndScatter", "no dilation", ToString(w.base) + " and " + ToString(w.dilations));
+  if (w.base != ones || w.dilations != ones)
+    Fail("SelectAndScatter", "no dilation", ToString(w.base) + " and " + ToString(w.dilations));
   Type scalar{x.dtype(), {}}, type = x.type();
   if (init.type() != scalar) Fail("SelectAndScatter", ToString(scalar) + " as initial value", ToString(init.type()));
   Value operands[] = {x, source, init};
@@ -198,7 +206,8 @@ namespace {
 
 using ScanCombine = std::function<std::vector<Value>(std::span<const Value>, std::span<const Value>)>;
 
-std::vector<Value> SliceAll(Builder& b, std::span<const Value> xs, int64_t dim, int64_t start, int64_t limit, int64_t stride) {
+std::vector<Value> SliceAll(Builder& b, std::span<const Value> xs, int64_t dim, int64_t start, int64_t limit,
+                            int64_t stride) {
   std::vector<Value> out;
   for (Value x : xs) out.push_back(b.SliceDim(x, dim, start, limit, stride));
   return out;
@@ -238,11 +247,13 @@ std::vector<Value> Scan(Builder& b, std::span<const Value> xs, int64_t dim, cons
 
 }  // namespace
 
-std::vector<Value> Builder::AssociativeScan(std::span<const Value> xs, int64_t dim, const ScanCombine& combine, bool reverse) {
+std::vector<Value> Builder::AssociativeScan(std::span<const Value> xs, int64_t dim, const ScanCombine& combine,
+                                            bool reverse) {
   if (xs.empty()) return {};
   dim = WrapDim("AssociativeScan", dim, xs[0].rank());
   for (Value x : xs)
-    if (x.dims() != xs[0].dims()) Fail("AssociativeScan", "arrays of one shape", ToString(xs[0].type()) + " and " + ToString(x.type()));
+    if (x.dims() != xs[0].dims())
+      Fail("AssociativeScan", "arrays of one shape", ToString(xs[0].type()) + " and " + ToString(x.type()));
   std::vector<Value> arrays(xs.begin(), xs.end());
   if (reverse)
     for (Value& x : arrays) x = Reverse(x, Ints{dim});

@@ -9,7 +9,8 @@ namespace {
 
 void CheckCount(std::string_view op, std::string_view what, size_t count, int64_t rank) {
   if (static_cast<int64_t>(count) != rank)
-    Fail(op, "one entry of " + std::string(what) + " per dimension (" + std::to_string(rank) + ")", std::to_string(count));
+    Fail(op, "one entry of " + std::string(what) + " per dimension (" + std::to_string(rank) + ")",
+         std::to_string(count));
 }
 
 }  // namespace
@@ -18,7 +19,8 @@ Value Builder::Reshape(Value x, std::span<const int64_t> dims) {
   Type type{x.dtype(), Ints(dims.begin(), dims.end())};
   if (type.dims == x.dims()) return x;
   if (NumElements(dims) != x.numel() || std::any_of(dims.begin(), dims.end(), [](int64_t d) { return d < 0; }))
-    Fail("Reshape", "a shape of " + std::to_string(x.numel()) + " elements (" + ToString(x.type()) + ")", ToString(dims));
+    Fail("Reshape", "a shape of " + std::to_string(x.numel()) + " elements (" + ToString(x.type()) + ")",
+         ToString(dims));
   Text text(*this, "stablehlo.reshape ");
   text << x;
   text.Signature(std::span(&x, 1), type);
@@ -72,7 +74,8 @@ Value Builder::BroadcastInDim(Value x, std::span<const int64_t> dims, std::span<
   for (int64_t i = 0; i < x.rank(); ++i) {
     int64_t d = broadcast_dims[i];
     if (d < 0 || d >= static_cast<int64_t>(dims.size()) || (x.dims()[i] != 1 && x.dims()[i] != dims[d]))
-      Fail("BroadcastInDim", "dimensions that " + ToString(x.type()) + " fits in " + ToString(dims), ToString(broadcast_dims));
+      Fail("BroadcastInDim", "dimensions that " + ToString(x.type()) + " fits in " + ToString(dims),
+           ToString(broadcast_dims));
   }
   Type type{x.dtype(), Ints(dims.begin(), dims.end())};
   Text text(*this, "stablehlo.broadcast_in_dim ");
@@ -95,7 +98,8 @@ Value Builder::Squeeze(Value x, int64_t dim) {
   return Reshape(x, dims);
 }
 
-Value Builder::Slice(Value x, std::span<const int64_t> starts, std::span<const int64_t> limits, std::span<const int64_t> strides) {
+Value Builder::Slice(Value x, std::span<const int64_t> starts, std::span<const int64_t> limits,
+                     std::span<const int64_t> strides) {
   CheckCount("Slice", "starts", starts.size(), x.rank());
   CheckCount("Slice", "limits", limits.size(), x.rank());
   if (!strides.empty()) CheckCount("Slice", "strides", strides.size(), x.rank());
@@ -105,7 +109,9 @@ Value Builder::Slice(Value x, std::span<const int64_t> starts, std::span<const i
   for (int64_t i = 0; i < x.rank(); ++i) {
     int64_t stride = strides.empty() ? 1 : strides[i];
     if (starts[i] < 0 || starts[i] > limits[i] || limits[i] > x.dims()[i] || stride < 1)
-      Fail("Slice", "0 <= start <= limit <= " + std::to_string(x.dims()[i]) + " and a stride >= 1 in dimension " + std::to_string(i),
+      Fail("Slice",
+           "0 <= start <= limit <= " + std::to_string(x.dims()[i]) + " and a stride >= 1 in dimension " +
+               std::to_string(i),
            std::to_string(starts[i]) + ":" + std::to_string(limits[i]) + ":" + std::to_string(stride));
     text << (i ? ", " : "") << starts[i] << ':' << limits[i];
     if (stride != 1) text << ':' << stride;
@@ -143,7 +149,8 @@ Value Builder::Concat(std::span<const Value> xs, int64_t dim) {
       other[dim] = type.dims[dim];
     }
     if (other != type.dims)
-      Fail("Concat", "shapes that agree outside dimension " + std::to_string(dim), ToString(xs[0].type()) + " and " + ToString(x.type()));
+      Fail("Concat", "shapes that agree outside dimension " + std::to_string(dim),
+           ToString(xs[0].type()) + " and " + ToString(x.type()));
     parts.push_back(Cast(x, dtype));
   }
   Text text(*this, "stablehlo.concatenate ");
@@ -152,7 +159,8 @@ Value Builder::Concat(std::span<const Value> xs, int64_t dim) {
   return Emit(std::move(text), std::move(type));
 }
 
-Value Builder::Pad(Value x, Value value, std::span<const int64_t> low, std::span<const int64_t> high, std::span<const int64_t> interior) {
+Value Builder::Pad(Value x, Value value, std::span<const int64_t> low, std::span<const int64_t> high,
+                   std::span<const int64_t> interior) {
   CheckCount("Pad", "low", low.size(), x.rank());
   CheckCount("Pad", "high", high.size(), x.rank());
   if (!interior.empty()) CheckCount("Pad", "interior", interior.size(), x.rank());
@@ -163,7 +171,8 @@ Value Builder::Pad(Value x, Value value, std::span<const int64_t> low, std::span
   for (int64_t i = 0; i < x.rank(); ++i) {
     int64_t size = low[i] + x.dims()[i] + std::max<int64_t>(x.dims()[i] - 1, 0) * inner[i] + high[i];
     if (size < 0 || inner[i] < 0)
-      Fail("Pad", "sizes and interior padding >= 0", "low " + ToString(low) + ", high " + ToString(high) + " of " + ToString(x.type()));
+      Fail("Pad", "sizes and interior padding >= 0",
+           "low " + ToString(low) + ", high " + ToString(high) + " of " + ToString(x.type()));
     identity &= low[i] == 0 && high[i] == 0 && inner[i] == 0;
     type.dims.push_back(size);
   }
@@ -190,7 +199,8 @@ std::vector<Value> UniformStarts(Builder& b, std::string_view op, std::span<cons
   std::vector<Value> out(starts.begin(), starts.end());
   bool uniform = true;
   for (Value& s : out) {
-    if (s.numel() != 1 || !(IsInteger(s.dtype()) || IsBool(s.dtype()))) Fail(op, "integer scalars as starts", ToString(s.type()));
+    if (s.numel() != 1 || !(IsInteger(s.dtype()) || IsBool(s.dtype())))
+      Fail(op, "integer scalars as starts", ToString(s.type()));
     s = b.Reshape(s, Ints{});
     uniform &= s.dtype() == out[0].dtype() && IsInteger(s.dtype());
   }
@@ -205,7 +215,8 @@ Value Builder::DynamicSlice(Value x, std::span<const Value> starts, std::span<co
   CheckCount("DynamicSlice", "starts", starts.size(), x.rank());
   CheckCount("DynamicSlice", "sizes", sizes.size(), x.rank());
   for (int64_t i = 0; i < x.rank(); ++i)
-    if (sizes[i] < 0 || sizes[i] > x.dims()[i]) Fail("DynamicSlice", "sizes within " + ToString(x.type()), ToString(sizes));
+    if (sizes[i] < 0 || sizes[i] > x.dims()[i])
+      Fail("DynamicSlice", "sizes within " + ToString(x.type()), ToString(sizes));
   std::vector<Value> operands = UniformStarts(*this, "DynamicSlice", starts);
   operands.insert(operands.begin(), x);
   Type type{x.dtype(), Ints(sizes.begin(), sizes.end())};
@@ -237,7 +248,8 @@ Value Builder::UpdateSlice(Value x, Value update, std::span<const int64_t> start
   std::vector<Value> values;
   for (int64_t i = 0; i < x.rank(); ++i) {
     if (starts[i] < 0 || starts[i] + update.dims()[i] > x.dims()[i])
-      Fail("UpdateSlice", "an update within " + ToString(x.type()), ToString(update.type()) + " at " + ToString(starts));
+      Fail("UpdateSlice", "an update within " + ToString(x.type()),
+           ToString(update.type()) + " at " + ToString(starts));
     values.push_back(ConstInt(starts[i]));
   }
   return DynamicUpdateSlice(x, update, values);

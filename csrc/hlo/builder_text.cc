@@ -109,7 +109,8 @@ void AppendMarker(std::string& out, char marker, int32_t id) {
 }
 
 Text& Text::operator<<(Value value) {
-  if (!value.valid() || &value.builder() != &builder_) Fail(op_, "a value of this builder", value.valid() ? "another's" : "an empty value");
+  if (!value.valid() || &value.builder() != &builder_)
+    Fail(op_, "a value of this builder", value.valid() ? "another's" : "an empty value");
   builder_.CheckUsable(op_, value.id());
   AppendMarker(text, kUse, value.id());
   uses.push_back(value.id());

@@ -60,10 +60,10 @@ class Text {
     return *this;
   }
   Text& operator<<(Value value);
-  Text& operator<<(std::span<const int64_t> list);  // "[0, 1]"
-  Text& Array(std::span<const int64_t> list);       // "array<i64: 0, 1>"
+  Text& operator<<(std::span<const int64_t> list);                           // "[0, 1]"
+  Text& Array(std::span<const int64_t> list);                                // "array<i64: 0, 1>"
   Text& Pairs(std::span<const int64_t> low, std::span<const int64_t> high);  // "[[0, 0], [1, 2]]"
-  Text& Values(std::span<const Value> values);      // "%0, %1"
+  Text& Values(std::span<const Value> values);                               // "%0, %1"
   // "(type, type)" of values; `-> type` of results.
   Text& Types(std::span<const Value> values);
   Text& Arrow(std::span<const Type> results);

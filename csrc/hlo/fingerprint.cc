@@ -12,7 +12,8 @@ uint64_t Mix(uint64_t a, uint64_t b) {
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 
-constexpr uint64_t kP0 = 0xa0761d6478bd642f, kP1 = 0xe7037ed1a0b428db, kP2 = 0x8ebc6af09c88c6e3, kP3 = 0x589965cc75374cc3;
+constexpr uint64_t kP0 = 0xa0761d6478bd642f, kP1 = 0xe7037ed1a0b428db, kP2 = 0x8ebc6af09c88c6e3,
+                   kP3 = 0x589965cc75374cc3;
 
 }  // namespace
 

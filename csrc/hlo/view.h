@@ -37,6 +37,7 @@ Value ReadView(Builder& b, Value base, const View& view, DType dtype);
 // The result has the element type of `update` and dims `result_dims` (numel = bytes of the storage / item size), zero
 // padded where base was shorter. Without a base, untouched elements are zero. Of elements that `update` gives several
 // values any one is written. Throws BuildError if the view ends past result_dims.
-Value WriteView(Builder& b, std::optional<Value> base, const View& view, Value update, std::span<const int64_t> result_dims);
+Value WriteView(Builder& b, std::optional<Value> base, const View& view, Value update,
+                std::span<const int64_t> result_dims);
 
 }  // namespace tpu::hlo

@@ -22,9 +22,7 @@ Value Mish(Builder& b, Value x) { return x * b.Tanh(b.Log1p(b.Exp(x))); }
 Value Elu(Builder& b, Value x, Value alpha, Value scale, Value input_scale) {
   return b.Select(b.Le(x, 0.0), b.Expm1(x * input_scale) * alpha * scale, x * scale);
 }
-Value Celu(Builder& b, Value x, Value alpha) {
-  return b.Select(b.Le(x, 0.0), b.Expm1(x / alpha) * alpha, x);
-}
+Value Celu(Builder& b, Value x, Value alpha) { return b.Select(b.Le(x, 0.0), b.Expm1(x / alpha) * alpha, x); }
 
 Value LeakyRelu(Builder& b, Value x, Value slope) { return b.Select(b.Gt(x, 0.0), x, x * slope); }
 
@@ -44,9 +42,7 @@ Value Softplus(Builder& b, Value x, Value beta, Value threshold) {
   return b.Select(b.Gt(x * beta, threshold), x, b.Log1p(b.Exp(x * beta)) / beta);
 }
 
-Value Threshold(Builder& b, Value x, Value threshold, Value value) {
-  return b.Select(b.Le(x, threshold), value, x);
-}
+Value Threshold(Builder& b, Value x, Value threshold, Value value) { return b.Select(b.Le(x, threshold), value, x); }
 
 Value Prelu(Builder& b, Value x, Value weight) { return b.Select(b.Gt(x, 0.0), x, weight * x); }
 

@@ -36,8 +36,8 @@ Value MishBackward(Builder& b, Value g, Value x) {
 
 Value EluBackward(Builder& b, Value g, Value alpha, Value scale, Value input_scale, bool is_result, Value v) {
   Value coefficient = alpha * scale;
-  Value negative = is_result ? g * input_scale * (v + coefficient)
-                             : g * input_scale * coefficient * b.Exp(v * input_scale);
+  Value negative =
+      is_result ? g * input_scale * (v + coefficient) : g * input_scale * coefficient * b.Exp(v * input_scale);
   return b.Select(b.Le(v, 0.0), negative, g * scale);
 }
 
@@ -75,9 +75,7 @@ Value SoftplusBackward(Builder& b, Value g, Value x, Value beta, Value threshold
   return b.Select(b.Gt(x * beta, threshold), g, g * z / (z + 1.0));
 }
 
-Value ThresholdBackward(Builder& b, Value g, Value x, Value threshold) {
-  return b.Select(b.Le(x, threshold), 0.0, g);
-}
+Value ThresholdBackward(Builder& b, Value g, Value x, Value threshold) { return b.Select(b.Le(x, threshold), 0.0, g); }
 
 std::pair<Value, Value> PreluBackward(Builder& b, Value g, Value x, Value weight) {
   Value positive = b.Gt(x, 0.0);

@@ -183,8 +183,12 @@ Value MaxUnpool2d(Builder& b, Value x, Value positions, Ints output_size) {
   return WriteToPlane(b, x, positions, output_size, false);
 }
 LOWER("max_unpool2d", MaxUnpool2d, kExact);
-LOWER("max_unpool3d", [](Builder& b, Value x, Value positions, Ints output_size, Ints /*stride*/,
-                         Ints /*padding*/) { return MaxUnpool2d(b, x, positions, output_size); }, kExact);
+LOWER(
+    "max_unpool3d",
+    [](Builder& b, Value x, Value positions, Ints output_size, Ints /*stride*/, Ints /*padding*/) {
+      return MaxUnpool2d(b, x, positions, output_size);
+    },
+    kExact);
 
 }  // namespace
 }  // namespace tpu::lowering

@@ -10,7 +10,8 @@ using ArgExtreme = std::pair<Value, Value> (Builder::*)(Value, int64_t);
 template <ArgExtreme extreme>
 std::pair<Value, Value> Along(Builder& b, Value x, int64_t dim) {
   if (x.dim(dim) == 0) {
-    throw hlo::BuildError("expected reduction dim " + std::to_string(dim) + " to have non-zero size", Code::kOutOfRange);
+    throw hlo::BuildError("expected reduction dim " + std::to_string(dim) + " to have non-zero size",
+                          Code::kOutOfRange);
   }
   return (b.*extreme)(IsBool(x.dtype()) ? b.Cast(x, DType::kU8) : x, dim);
 }

@@ -131,9 +131,8 @@ Results AttentionBackward(Builder& b, Value grad, Value query, Value key, Value 
   DType dtype = Accumulator(query.dtype()), narrow = query.dtype();
   Value s = Scores(b, q, k, bias, is_causal, scale, h);
   // logsumexp is float32, too coarse for float64.
-  Value p = dtype == DType::kF64
-                ? SoftmaxOf(b, s).probabilities
-                : b.Exp(s - b.Reshape(logsumexp, Ints{h.batch, h.kv_heads, h.group, h.queries, 1}));
+  Value p = dtype == DType::kF64 ? SoftmaxOf(b, s).probabilities
+                                 : b.Exp(s - b.Reshape(logsumexp, Ints{h.batch, h.kv_heads, h.group, h.queries, 1}));
   Value dp = Product(b, g, v, true);
   Value kept = p;
   if (dropout_p > 0) {

@@ -121,8 +121,8 @@ Results ConvolutionGradients(Builder& b, Value grad, Value x, Value weight, Ints
     } else {
       // What the strides left over at the end of x.
       for (int64_t d = 0; d < n; ++d) {
-        int64_t reached = (grad.dim(d + 2) - 1) * g.stride[d] - 2 * g.padding[d] +
-                          g.dilation[d] * (weight.dim(d + 2) - 1) + 1;
+        int64_t reached =
+            (grad.dim(d + 2) - 1) * g.stride[d] - 2 * g.padding[d] + g.dilation[d] * (weight.dim(d + 2) - 1) + 1;
         g.output_padding[d] = x.dim(d + 2) - reached;
       }
       out[0] = Transposed(b, grad, weight, g);

@@ -14,9 +14,9 @@ constexpr double kNegInf = -std::numeric_limits<double>::infinity();
 
 struct Lattice {
   int64_t times, batch, states;
-  Value state;           // i64 [batch, S]: the class of each state
-  Value skips;           // bool [batch, S]: reachable from two states before
-  Value log_probs;       // [time, batch, S], of the states' classes
+  Value state;                          // i64 [batch, S]: the class of each state
+  Value skips;                          // bool [batch, S]: reachable from two states before
+  Value log_probs;                      // [time, batch, S], of the states' classes
   Value input_lengths, target_lengths;  // i64 [batch, 1]
 };
 
@@ -34,8 +34,14 @@ Value TargetRows(Builder& b, Value targets, Value lengths, int64_t length) {
 
 Lattice LatticeOf(Builder& b, Value log_probs, Value targets, Value input_lengths, Value target_lengths, int64_t blank,
                   int64_t states) {
-  Lattice m{.times = log_probs.dim(0), .batch = log_probs.dim(1), .states = states, .state = {}, .skips = {},
-            .log_probs = {}, .input_lengths = {}, .target_lengths = {}};
+  Lattice m{.times = log_probs.dim(0),
+            .batch = log_probs.dim(1),
+            .states = states,
+            .state = {},
+            .skips = {},
+            .log_probs = {},
+            .input_lengths = {},
+            .target_lengths = {}};
   target_lengths = b.Cast(target_lengths, DType::kI64);
   m.input_lengths = b.Reshape(b.Cast(input_lengths, DType::kI64), Ints{m.batch, 1});
   m.target_lengths = b.Reshape(target_lengths, Ints{m.batch, 1});

@@ -18,9 +18,7 @@ Value EuclideanDist(Builder& b, Value x, Value y) {
 LOWER("_euclidean_dist", EuclideanDist);
 
 // x_i - y_j as [..., i, j, feature]
-Value Differences(Builder& b, Value x, Value y) {
-  return b.Unsqueeze(x, x.rank() - 1) - b.Unsqueeze(y, y.rank() - 2);
-}
+Value Differences(Builder& b, Value x, Value y) { return b.Unsqueeze(x, x.rank() - 1) - b.Unsqueeze(y, y.rank() - 2); }
 
 // compute_mode as PyTorch: the product form for p = 2 if asked for (1), or if left open (0) and either side is long.
 Value CdistForward(Builder& b, Value x, Value y, double p, std::optional<int64_t> compute_mode) {

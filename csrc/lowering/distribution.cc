@@ -98,8 +98,8 @@ Value PoissonByRejection(Builder& b, Rng& rng, Value mean) {
 Value Poisson(Builder& b, Value mean, Rng* rng) {
   if (mean.numel() == 0) return mean;
   Value small = b.Min(mean, 10.0);
-  Value inverted = Invert(b, rng->Uniform(mean.dims(), mean.dtype()), b.Exp(-small),
-                          [&](double k) { return small / (k + 1); });
+  Value inverted =
+      Invert(b, rng->Uniform(mean.dims(), mean.dtype()), b.Exp(-small), [&](double k) { return small / (k + 1); });
   Value rejected = PoissonByRejection(b, *rng, b.Max(mean, 10.0));
   return b.Select(b.Lt(mean, 10.0), inverted, rejected);
 }

@@ -96,8 +96,8 @@ Results EmbeddingBag(Builder& b, Value weight, Value indices, Value offsets, boo
   Value bag = BagOfPosition(b, offsets, num_bags, count);
   Value counted = NotPadding(b, indices, padding_idx);
   Value at = b.Select(counted, bag, b.ConstInt(num_bags, DType::kI32));
-  Value sizes = ScatterRows(b, b.Full(Ints{num_bags}, 0.0, DType::kI32), 0, at,
-                            b.Full(Ints{count}, 1.0, DType::kI32), AddUpdate);
+  Value sizes =
+      ScatterRows(b, b.Full(Ints{num_bags}, 0.0, DType::kI32), 0, at, b.Full(Ints{count}, 1.0, DType::kI32), AddUpdate);
   Value rows = SelectRows(b, weight, 0, indices);
   if (per_sample_weights) rows = b.Mul(rows, b.Unsqueeze(b.Cast(*per_sample_weights, rows.dtype()), 1));
 
@@ -156,9 +156,8 @@ Value BagsOr(Builder& b, Value offset2bag, Value offsets, Value indices) {
 Value EmbeddingBagBackward(Builder& b, Value grad, Value indices, Value offsets, Value offset2bag, Value bag_size,
                            Value maximum_indices, int64_t num_weights, bool scale_grad_by_freq, int64_t mode,
                            bool /*sparse*/, std::optional<Value> per_sample_weights, int64_t padding_idx) {
-  return EmbeddingBagDenseBackward(b, grad, indices, BagsOr(b, offset2bag, offsets, indices), bag_size,
-                                   maximum_indices, num_weights, scale_grad_by_freq, mode, per_sample_weights,
-                                   padding_idx);
+  return EmbeddingBagDenseBackward(b, grad, indices, BagsOr(b, offset2bag, offsets, indices), bag_size, maximum_indices,
+                                   num_weights, scale_grad_by_freq, mode, per_sample_weights, padding_idx);
 }
 LOWER("_embedding_bag_backward", EmbeddingBagBackward);
 

@@ -58,9 +58,7 @@ Values AddcTensor(Builder& b, Values xs, Values ys, Values zs, Value scales) {
 }
 
 Values LerpLists(Builder& b, Values xs, Values ends, Values weights) {
-  return Map(b, xs, [&](size_t i, DType t, Value x) {
-    return Lerp(b, x, b.Cast(ends[i], t), b.Cast(weights[i], t));
-  });
+  return Map(b, xs, [&](size_t i, DType t, Value x) { return Lerp(b, x, b.Cast(ends[i], t), b.Cast(weights[i], t)); });
 }
 Values LerpScalar(Builder& b, Values xs, Values ends, Value weight) {
   return LerpLists(b, xs, ends, Values(xs.size(), weight));

@@ -22,7 +22,12 @@ Value BySeries(Builder& b, Value a, Value x) {
   auto add_term = [](Builder& b, std::span<const Value> state) {
     Value divisor = b.Add(state[1], state[0]);
     Value term = b.Mul(state[3], b.Div(state[2], divisor)), harmonic = b.Add(state[4], 1.0 / divisor);
-    return std::vector<Value>{state[0] + 1.0, state[1], state[2], term, harmonic, b.Add(state[5], term),
+    return std::vector<Value>{state[0] + 1.0,
+                              state[1],
+                              state[2],
+                              term,
+                              harmonic,
+                              b.Add(state[5], term),
                               b.Add(state[6], b.Mul(term, harmonic))};
   };
   std::vector<Value> sums = b.While(init, growing, add_term);

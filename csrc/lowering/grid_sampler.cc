@@ -70,7 +70,9 @@ std::vector<std::pair<Value, Value>> CubicWeights(Value t) {
   auto near_slope = [](Value x) { return (3 * (a + 2) * x - 2 * (a + 3)) * x; };
   auto far_slope = [](Value x) { return (3 * a * x - 10 * a) * x + 8 * a; };
   Value s = 1.0 - t;
-  return {{far(t + 1.0), far_slope(t + 1.0)}, {near(t), near_slope(t)}, {near(s), -near_slope(s)},
+  return {{far(t + 1.0), far_slope(t + 1.0)},
+          {near(t), near_slope(t)},
+          {near(s), -near_slope(s)},
           {far(s + 1.0), -far_slope(s + 1.0)}};
 }
 
@@ -107,14 +109,14 @@ Axis MakeAxis(Builder& b, Value grid, int64_t size, int64_t mode, int64_t paddin
 
 // The product of one tap of each axis: rows of the images laid out as [N * places, C].
 struct Corner {
-  Value row, inside;            // [N, points]
+  Value row, inside;             // [N, points]
   std::vector<const Tap*> taps;  // one of each axis
 };
 
 struct Sampler {
-  Ints spatial;             // of the input
+  Ints spatial;  // of the input
   int64_t batch, channels, places, points;
-  std::vector<Axis> axes;   // in the order of `spatial`
+  std::vector<Axis> axes;  // in the order of `spatial`
   std::vector<Corner> corners;
 };
 
@@ -214,9 +216,9 @@ Results GridSampleBackward(Builder& b, Value grad, Value x, Value grid, int64_t 
     scatter.update_window_dims = {1};
     scatter.inserted_window_dims = scatter.scatter_dims_to_operand_dims = {0};
     scatter.index_vector_dim = 1;
-    Value table = b.Scatter(b.Full(Ints{s.batch * s.places, s.channels}, 0.0, x.dtype()),
-                            b.Reshape(at, Ints{at.numel(), 1}), b.Concat(updates, 0), scatter,
-                            [](Builder&, Value old, Value update) { return old + update; });
+    Value table =
+        b.Scatter(b.Full(Ints{s.batch * s.places, s.channels}, 0.0, x.dtype()), b.Reshape(at, Ints{at.numel(), 1}),
+                  b.Concat(updates, 0), scatter, [](Builder&, Value old, Value update) { return old + update; });
     out[0] = FromRows(b, b.Reshape(table, Ints{s.batch, s.places, s.channels}), s.spatial);
   }
   if (mask[1]) {

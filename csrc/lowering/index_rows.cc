@@ -7,7 +7,8 @@ namespace {
 
 Value IndexSelect(Builder& b, Value x, Dim dim, Value index) {
   if (index.rank() > 1) {
-    throw hlo::BuildError("expected an index of at most one dimension, found " + hlo::ToString(index.type()), Code::kOutOfRange);
+    throw hlo::BuildError("expected an index of at most one dimension, found " + hlo::ToString(index.type()),
+                          Code::kOutOfRange);
   }
   Ints out = x.dims();
   if (x.rank() > 0) out.at(dim) = index.numel();
@@ -27,8 +28,8 @@ RowWrite RowsOf(Builder& b, Value self, int64_t dim, Value index, Value source) 
   b.CheckIndex(write.index, dim, 0, write.self.dim(dim));
   Ints rows = write.self.dims();
   rows.at(dim) = write.index.dim(0);
-  write.source = hlo::NumElements(rows) == source.numel() ? b.Reshape(write.source, rows)
-                                                          : b.BroadcastTo(write.source, rows);
+  write.source =
+      hlo::NumElements(rows) == source.numel() ? b.Reshape(write.source, rows) : b.BroadcastTo(write.source, rows);
   return write;
 }
 

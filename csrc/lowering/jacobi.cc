@@ -58,8 +58,8 @@ Pairs Orthogonalize(Builder& b, Value x) {
         Value phase = b.Select(acts, gamma / b.Cast(divisor, gamma.dtype()), 1.0);
         // The rotation that makes the pair orthogonal (Golub and Van Loan, 8.6.3).
         Value zeta = (beta - alpha) / (2.0 * divisor);
-        Value tangent = b.Select(b.Ge(zeta, 0.0), 1.0, b.Full(zeta.dims(), -1.0, real)) /
-                        (b.Abs(zeta) + b.Sqrt(1.0 + zeta * zeta));
+        Value tangent =
+            b.Select(b.Ge(zeta, 0.0), 1.0, b.Full(zeta.dims(), -1.0, real)) / (b.Abs(zeta) + b.Sqrt(1.0 + zeta * zeta));
         tangent = b.Select(acts, tangent, 0.0);
         Value cosine = b.Rsqrt(1.0 + tangent * tangent), sine = cosine * tangent;
         Value angle = b.Select(acts, size / b.Select(acts, scale, 1.0), 0.0);
@@ -68,8 +68,13 @@ Pairs Orthogonalize(Builder& b, Value x) {
         Pairs next_basis = NextRound(b, Rotate(b, basis, cosine, sine, phase));
         Value round = s[0] + 1.0;
         Value swept = b.Eq(b.Rem(round, b.ConstInt(rounds, DType::kI32)), 0.0);
-        return std::vector<Value>{round, b.Select(swept, 0.0, largest), b.Select(swept, largest, s[2]),
-                                  next.top, next.bottom, next_basis.top, next_basis.bottom};
+        return std::vector<Value>{round,
+                                  b.Select(swept, 0.0, largest),
+                                  b.Select(swept, largest, s[2]),
+                                  next.top,
+                                  next.bottom,
+                                  next_basis.top,
+                                  next_basis.bottom};
       });
   return {b.Concat(std::vector<Value>{state[3], state[4]}, 2), b.Concat(std::vector<Value>{state[5], state[6]}, 2)};
 }

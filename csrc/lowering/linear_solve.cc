@@ -99,8 +99,8 @@ std::vector<Value> LuFactors(Builder& b, Value a, bool pivot) {
   Ints lead = StackDims(a);
   Lu lu = Factorize(b, ToStack(b, a), pivot);
   // Without pivoting there is no P.
-  Value p = pivot ? FromStack(b, PermutationMatrix(b, lu.permutation, a.dtype()), lead)
-                  : b.Full(Ints{0}, 0.0, a.dtype());
+  Value p =
+      pivot ? FromStack(b, PermutationMatrix(b, lu.permutation, a.dtype()), lead) : b.Full(Ints{0}, 0.0, a.dtype());
   Value factors = FromStack(b, lu.factors, lead);
   return {p, LowerFactor(b, factors), UpperFactor(b, factors)};
 }

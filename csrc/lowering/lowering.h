@@ -50,7 +50,7 @@ struct Dim {
   operator int64_t() const { return value; }  // NOLINT: a Dim is a dimension index
 };
 struct DimList {
-  Ints dims;          // wrapped
+  Ints dims;           // wrapped
   bool given = false;  // false: the argument was None
 };
 struct Ignore {};
@@ -91,7 +91,21 @@ using Arg = std::variant<std::monostate, Value, std::vector<Value>, OptionalValu
 
 // What the kernel must make of one schema argument.
 enum class Kind : uint8_t {
-  kValue, kValueList, kOptionalValueList, kDim, kDimList, kBool, kInt, kDouble, kString, kDType, kInts, kDoubles, kScalar, kRng, kIgnore,
+  kValue,
+  kValueList,
+  kOptionalValueList,
+  kDim,
+  kDimList,
+  kBool,
+  kInt,
+  kDouble,
+  kString,
+  kDType,
+  kInts,
+  kDoubles,
+  kScalar,
+  kRng,
+  kIgnore,
 };
 struct Param {
   Kind kind;
@@ -128,8 +142,8 @@ namespace internal {
 template <typename T>
 struct ParamOf;
 #define TPU_PARAM(type, k) \
-  template <>              \
-  struct ParamOf<type> {   \
+  template <> \
+  struct ParamOf<type> { \
     static constexpr Param value{Kind::k}; \
   }
 TPU_PARAM(Value, kValue);
@@ -203,7 +217,8 @@ Lowering Make(std::string name, R (*fn)(Builder&, Ts...), uint32_t flags) {
   lowering.emit = [fn](Builder& b, std::span<const Arg> args) {
     return [&]<size_t... I>(std::index_sequence<I...>) {
       return ToResults(fn(b, Unpack<std::decay_t<Ts>>::From(args[I])...));
-    }(std::index_sequence_for<Ts...>{});
+    }
+    (std::index_sequence_for<Ts...>{});
   };
   return lowering;
 }
@@ -214,7 +229,7 @@ Lowering Make(std::string name, R (*fn)(Builder&, Ts...), uint32_t flags) {
 #define TPU_LOWER_CONCAT(a, b) TPU_LOWER_CONCAT_(a, b)
 // LOWER("name.overload", Function[, flags]): one line beside the function; file scope, inside namespace tpu::lowering.
 #define LOWER(name, fn, ...) \
-  [[maybe_unused]] static const bool TPU_LOWER_CONCAT(registered_, __COUNTER__) = \
-      ::tpu::lowering::Register(::tpu::lowering::internal::Make(name, +fn, ::tpu::lowering::kDefault __VA_OPT__(|) __VA_ARGS__))
+  [[maybe_unused]] static const bool TPU_LOWER_CONCAT(registered_, __COUNTER__) = ::tpu::lowering::Register( \
+      ::tpu::lowering::internal::Make(name, +fn, ::tpu::lowering::kDefault __VA_OPT__(|) __VA_ARGS__))
 
 }  // namespace tpu::lowering

@@ -21,8 +21,8 @@ Value AddScaled(Builder& b, Value self, Value product, Value beta, Value alpha) 
 // A product's operands have one element type, as PyTorch's kernels want it.
 void RequireOneType(Value x, Value y) {
   if (x.dtype() == y.dtype()) return;
-  throw hlo::BuildError("expected both operands to have the same dtype, found " + std::string(Name(x.dtype())) + " and " +
-                        std::string(Name(y.dtype())) + ". Convert one of them with to().");
+  throw hlo::BuildError("expected both operands to have the same dtype, found " + std::string(Name(x.dtype())) +
+                        " and " + std::string(Name(y.dtype())) + ". Convert one of them with to().");
 }
 
 Value Mm(Builder& b, Value x, Value y) {
@@ -43,7 +43,8 @@ Value Dot(Builder& b, Value x, Value y) {
   return b.DotGeneral(x, y, {}, {}, Ints{0}, Ints{0});
 }
 LOWER("dot", Dot, kExact);
-LOWER("vdot", [](Builder& b, Value x, Value y) { return Dot(b, b.Conj(x), y); }, kExact);
+LOWER(
+    "vdot", [](Builder& b, Value x, Value y) { return Dot(b, b.Conj(x), y); }, kExact);
 
 Value MmTyped(Builder& b, Value x, Value y, DType out) { return b.MatMul(x, y, out); }
 LOWER("mm.dtype", MmTyped, kExact);

@@ -9,9 +9,7 @@ Ints Join(Ints lead, std::span<const int64_t> tail) {
   return lead;
 }
 
-Value ToStack(Builder& b, Value x) {
-  return b.Reshape(x, Ints{hlo::NumElements(StackDims(x)), x.dim(-2), x.dim(-1)});
-}
+Value ToStack(Builder& b, Value x) { return b.Reshape(x, Ints{hlo::NumElements(StackDims(x)), x.dim(-2), x.dim(-1)}); }
 
 Value FromStack(Builder& b, Value x, const Ints& lead) {
   return b.Reshape(x, Join(lead, std::span(x.dims()).subspan(1)));

@@ -12,9 +12,7 @@ using Step = Value (*)(Builder& b, Value k, Value x, Value previous, Value curre
 Value Recurrence(Builder& b, Value x, Value n, Value first, Step step) {
   Value one = b.Full(x.dims(), 1.0, x.dtype());
   std::vector<Value> state{b.Const(1.0, x.dtype()), one, first, x, n};
-  auto active = [](Builder& b, std::span<const Value> v) {
-    return b.And(b.Lt(v[0], v[4]), b.Not(b.IsNan(v[2])));
-  };
+  auto active = [](Builder& b, std::span<const Value> v) { return b.And(b.Lt(v[0], v[4]), b.Not(b.IsNan(v[2]))); };
   state = b.While(
       state, [active](Builder& b, std::span<const Value> v) { return AnyOf(b, active(b, v)); },
       [active, step](Builder& b, std::span<const Value> v) {
@@ -103,9 +101,8 @@ Value HermiteH(Builder& b, Value x, Value n) {
 // He_(k+1) = x He_k - k He_(k-1).
 Value HermiteHe(Builder& b, Value x, Value n) {
   AlignHermite(b, x, n);
-  Value y = Recurrence(b, x, n, x, [](Builder&, Value k, Value x, Value previous, Value current) {
-    return x * current - k * previous;
-  });
+  Value y = Recurrence(
+      b, x, n, x, [](Builder&, Value k, Value x, Value previous, Value current) { return x * current - k * previous; });
   return HermiteLimited(b, n, y);
 }
 

@@ -80,9 +80,7 @@ struct Image {
   Ints lead;
   int64_t channels, height, width;
 };
-Image ImageOf(Value x) {
-  return {Ints(x.dims().begin(), x.dims().end() - 3), x.dim(-3), x.dim(-2), x.dim(-1)};
-}
+Image ImageOf(Value x) { return {Ints(x.dims().begin(), x.dims().end() - 3), x.dim(-3), x.dim(-2), x.dim(-1)}; }
 
 // [lead..., tail...] of x split so, its tail permuted by `order`, and the tail merged to `merged`.
 Value Rearrange(Builder& b, Value x, const Ints& lead, const Ints& tail, const Ints& order, const Ints& merged) {

@@ -49,9 +49,7 @@ Value WriteToPlane(Builder& b, Value values, Value positions, std::span<const in
   return b.Reshape(flat, dims);
 }
 
-Ints SpreadOver(const Ints& list, size_t spatial) {
-  return list.size() == 1 ? Ints(spatial, list[0]) : list;
-}
+Ints SpreadOver(const Ints& list, size_t spatial) { return list.size() == 1 ? Ints(spatial, list[0]) : list; }
 
 namespace {
 
@@ -101,8 +99,7 @@ hlo::WindowDims Window(int64_t rank, const Pool& p) {
 }
 
 Value SumWindows(Builder& b, Value x, const hlo::WindowDims& window) {
-  return b.ReduceWindow(std::vector<Value>{x},
-                        std::vector<Value>{b.ConstLike(0, x)}, window,
+  return b.ReduceWindow(std::vector<Value>{x}, std::vector<Value>{b.ConstLike(0, x)}, window,
                         [](Builder&, std::span<const Value> v) { return std::vector<Value>{v[0] + v[1]}; })[0];
 }
 

@@ -42,8 +42,8 @@ LOWER("_scaled_mm", ScaledMm, kExact);
 
 // x [M, K] @ weight [N, K]^T with one scale for each of the N int8 rows.
 Value WeightInt8Mm(Builder& b, Value x, Value weight, Value scales) {
-  Value product = b.DotGeneral(x, b.Cast(weight, x.dtype()), {}, {}, Ints{1}, Ints{1},
-                               IsHalf(x.dtype()) ? DType::kF32 : x.dtype());
+  Value product =
+      b.DotGeneral(x, b.Cast(weight, x.dtype()), {}, {}, Ints{1}, Ints{1}, IsHalf(x.dtype()) ? DType::kF32 : x.dtype());
   return product * b.Cast(scales, product.dtype());
 }
 LOWER("_weight_int8pack_mm", WeightInt8Mm, kExact);

@@ -187,8 +187,7 @@ Value RandIntToFrom(Builder& b, int64_t high, Ints, Rng* rng, OptionalDType, Ign
 Value RandIntBetween(Builder& b, int64_t low, int64_t high, Ints, OptionalDType, Ignore, Ignore, Ignore, Rng* rng) {
   return RandInt(b, rng, low, high);
 }
-Value RandIntBetweenFrom(Builder& b, int64_t low, int64_t high, Ints, Rng* rng, OptionalDType, Ignore, Ignore,
-                         Ignore) {
+Value RandIntBetweenFrom(Builder& b, int64_t low, int64_t high, Ints, Rng* rng, OptionalDType, Ignore, Ignore, Ignore) {
   return RandInt(b, rng, low, high);
 }
 LOWER("randint", RandIntTo, kExact);

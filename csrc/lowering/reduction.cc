@@ -112,8 +112,9 @@ Value HashTensor(Builder& b, Value x, DimList dims, bool keepdim, int64_t mode) 
   Value bits = IsFloat(x.dtype()) ? b.Bitcast(b.Cast(x, DType::kF64), DType::kU64) : b.Cast(x, DType::kU64);
   Ints reduced = Reduced(x, dims);
   if (reduced.empty()) return bits;
-  Value hash = b.Reduce(std::vector<Value>{bits}, std::vector<Value>{b.ConstInt(0, DType::kU64)}, reduced,
-                        [](Builder& body, std::span<const Value> v) { return std::vector<Value>{body.Xor(v[0], v[1])}; })[0];
+  Value hash =
+      b.Reduce(std::vector<Value>{bits}, std::vector<Value>{b.ConstInt(0, DType::kU64)}, reduced,
+               [](Builder& body, std::span<const Value> v) { return std::vector<Value>{body.Xor(v[0], v[1])}; })[0];
   return keepdim ? b.Reshape(hash, b.Expected().dims) : hash;
 }
 LOWER("hash_tensor", HashTensor);

@@ -1,6 +1,6 @@
 #include <cstdio>
-#include <deque>
 #include <cstdlib>
+#include <deque>
 #include <unordered_map>
 
 #include "lowering/lowering.h"

@@ -8,8 +8,8 @@ namespace tpu::lowering {
 
 struct Taps {
   int64_t in = 0, out = 0;
-  std::vector<Ints> index;                   // [taps][out], in [0, in)
-  std::vector<std::vector<double>> weight;   // [taps][out]; empty: one tap of weight 1
+  std::vector<Ints> index;                  // [taps][out], in [0, in)
+  std::vector<std::vector<double>> weight;  // [taps][out]; empty: one tap of weight 1
 };
 
 // x at fixed positions along `dim`; a slice or a repetition where the positions allow it.

@@ -10,9 +10,7 @@ constexpr int64_t kCompareAllLength = 128;
 Value SearchSorted(Builder& b, Value sequence, Value values, bool right) {
   int64_t n = sequence.dim(-1);
   // Negated so that a NaN value lies behind everything.
-  auto passes = [&](Value element, Value value) {
-    return b.Not(right ? b.Gt(element, value) : b.Ge(element, value));
-  };
+  auto passes = [&](Value element, Value value) { return b.Not(right ? b.Gt(element, value) : b.Ge(element, value)); };
   Value low = b.Full(values.dims(), 0.0, DType::kI32);
   if (n == 0 || values.numel() == 0) return low;
   if (n <= kCompareAllLength) {

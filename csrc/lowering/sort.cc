@@ -93,10 +93,9 @@ std::pair<Value, Value> Mode(Builder& b, Value x, Dim dim, bool /*keepdim*/) {
   Value position = b.Iota(x.dims(), dim);
   Value changed = b.Ne(b.SliceDim(sorted.values, dim, 1, n), b.SliceDim(sorted.values, dim, 0, n - 1));
   Value starts = b.Select(changed, b.SliceDim(position, dim, 1, n), 0.0);
-  Value start = b.AssociativeScan(std::array{b.Concat(std::array{b.SliceDim(position, dim, 0, 1), starts}, dim)}, dim,
-                                  [&](std::span<const Value> s, std::span<const Value> t) {
-                                    return std::vector<Value>{b.Max(s[0], t[0])};
-                                  })[0];
+  Value start = b.AssociativeScan(
+      std::array{b.Concat(std::array{b.SliceDim(position, dim, 0, 1), starts}, dim)}, dim,
+      [&](std::span<const Value> s, std::span<const Value> t) { return std::vector<Value>{b.Max(s[0], t[0])}; })[0];
   return AtRank(b, sorted, dim, b.ArgMax(position - start, dim).second);
 }
 LOWER("mode", Mode);

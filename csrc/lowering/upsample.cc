@@ -84,7 +84,7 @@ Taps AntialiasTaps(int64_t in, int64_t out, Filter filter, bool align_corners, S
     T total = 0;
     for (int64_t i = begin; i < end; ++i) {
       T x = (static_cast<T>(i) - center + T(0.5)) * inverse;
-      T w = filter == Filter::kLinearAntialias   ? std::max(T(0), 1 - std::abs(x))
+      T w = filter == Filter::kLinearAntialias  ? std::max(T(0), 1 - std::abs(x))
             : filter == Filter::kCubicAntialias ? CubicKernel<T>(x, T(-0.5))
                                                 : LanczosKernel<T>(x);
       weights.push_back(w);
@@ -171,7 +171,7 @@ Value SmoothBackward(Builder& b, Value grad, Ints out, Ints in, bool align_corne
 }
 
 #define TPU_LOWER_UPSAMPLE(name, function, flags, ...) \
-  LOWER(name, (function<__VA_ARGS__>), flags);         \
+  LOWER(name, (function<__VA_ARGS__>), flags); \
   LOWER(name "_backward", (function##Backward<__VA_ARGS__>))
 
 TPU_LOWER_UPSAMPLE("upsample_nearest1d", Nearest, kExact, Filter::kNearest, Scale);

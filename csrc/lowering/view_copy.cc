@@ -31,9 +31,7 @@ Value ViewDtypeCopy(Builder& b, Value x, DType dtype) {
 }
 LOWER("view_copy.dtype", ViewDtypeCopy, kExact);
 
-Value ExpandCopy(Builder& b, Value x, Ints /*size*/, bool /*implicit*/) {
-  return b.BroadcastTo(x, b.Expected().dims);
-}
+Value ExpandCopy(Builder& b, Value x, Ints /*size*/, bool /*implicit*/) { return b.BroadcastTo(x, b.Expected().dims); }
 LOWER("expand_copy", ExpandCopy, kExact);
 
 Value PermuteCopy(Builder& b, Value x, DimList dims) { return b.Transpose(x, dims.dims); }

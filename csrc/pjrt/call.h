@@ -27,7 +27,8 @@ Status Call(const Plugin& plugin, PJRT_Error* (*PJRT_Api::*entry)(Args*), const 
   if (!plugin.Has(entry)) return MissingEntry(plugin, name);
   args.struct_size = struct_size;
   PJRT_Error* error = (plugin.api()->*entry)(&args);
-  if (error == nullptr) [[likely]] return Status();
+  if (error == nullptr) [[likely]]
+    return Status();
   return TakeError(plugin.api(), name, error);
 }
 

@@ -10,7 +10,7 @@ void BindDevice(pybind11::module_& m);    // platform, devices, generators, fork
 void BindMemory(pybind11::module_& m);    // statistics and limits
 void BindStream(pybind11::module_& m);    // current streams
 void BindMode(pybind11::module_& m);      // strict, debug
-void BindOps(pybind11::module_& m);     // decompositions, fallbacks, counters
-void BindAot(pybind11::module_& m);     // tracing, ahead-of-time compilation
+void BindOps(pybind11::module_& m);       // decompositions, fallbacks, counters
+void BindAot(pybind11::module_& m);       // tracing, ahead-of-time compilation
 
 }  // namespace tpu::python

@@ -70,8 +70,7 @@ void BindDevice(py::module_& m) {
   m.def("_device_properties", &Properties);
 
   m.def("_default_generator", [](int64_t index) {
-    return py::reinterpret_steal<py::object>(
-        THPGenerator_Wrap(aten::DefaultGenerator(aten::CheckedIndex(index))));
+    return py::reinterpret_steal<py::object>(THPGenerator_Wrap(aten::DefaultGenerator(aten::CheckedIndex(index))));
   });
   m.def("_seed_all", &aten::SeedDefaultGenerators);
 

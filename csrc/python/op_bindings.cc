@@ -78,7 +78,8 @@ void BindOps(py::module_& m) {
   m.def("_record_programs", &runtime::Program::RecordTexts, py::arg("on"));
   m.def("_take_programs", [] {
     std::vector<std::pair<std::string, std::string>> programs;
-    for (auto& text : runtime::Program::TakeTexts()) programs.emplace_back(std::move(text.name), std::move(text.stablehlo));
+    for (auto& text : runtime::Program::TakeTexts())
+      programs.emplace_back(std::move(text.name), std::move(text.stablehlo));
     return programs;
   });
   m.def("_compile_count", &runtime::Program::CompileCount);

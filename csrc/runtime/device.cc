@@ -102,8 +102,9 @@ void Device::WaitUntil(const Predicate& done) {
 Status Device::CheckUsable() const {
   if (Platform::InForkedChild()) return Platform::ForkedError();
   if (!stopping_.load(std::memory_order_relaxed)) return {};
-  return {Code::kUnavailable, "tpu:" + std::to_string(index_) + " was shut down, as the interpreter is exiting. "
-                              "Do the device's work before that."};
+  return {Code::kUnavailable, "tpu:" + std::to_string(index_) +
+                                  " was shut down, as the interpreter is exiting. "
+                                  "Do the device's work before that."};
 }
 
 Sequence Device::Submit(Task task) {
@@ -233,8 +234,8 @@ void Device::Fail(Task& task, const Status& status) {
 
 Status Device::Upload(Value& value) {
   TPU_ASSIGN_OR_RETURN(pjrt::Buffer buffer,
-                       client_->FromHost(value.host_bytes().data(), value.type().dtype, value.type().dims, *pjrt_device_,
-                                         pjrt::HostSemantics::kDuringCall));
+                       client_->FromHost(value.host_bytes().data(), value.type().dtype, value.type().dims,
+                                         *pjrt_device_, pjrt::HostSemantics::kDuringCall));
   value.Fulfil(std::move(buffer));
   return {};
 }

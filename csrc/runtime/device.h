@@ -33,11 +33,11 @@ struct MemoryStats {
 using Sequence = uint64_t;
 
 struct Task {
-  std::shared_ptr<Program> program;      // or:
-  std::function<Status()> run;           // host work in the device's order (copies, event marks); may be null
+  std::shared_ptr<Program> program;  // or:
+  std::function<Status()> run;       // host work in the device's order (copies, event marks); may be null
   std::vector<ValuePtr> inputs, outputs;
-  std::string_view name;                 // static storage: the op, for messages
-  std::function<void(Status)> done;      // called on the submission thread; may be null
+  std::string_view name;             // static storage: the op, for messages
+  std::function<void(Status)> done;  // called on the submission thread; may be null
 };
 
 class Device {
@@ -112,7 +112,7 @@ class Device {
 
   mutable std::mutex memory_mutex_;  // guards memory_, live_ and the slots' links
   MemoryStats memory_;
-  Slot* live_ = nullptr;  // the youngest; a list through all of the device's slots
+  Slot* live_ = nullptr;        // the youngest; a list through all of the device's slots
   std::mutex constants_mutex_;  // guards constants_
   std::unordered_map<std::string, ValuePtr> constants_;
   std::thread thread_;

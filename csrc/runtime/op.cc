@@ -12,7 +12,8 @@ const TypePtr& RngStateType() {
   return type;
 }
 
-Op::Op(std::string name, EmitFn emit, std::vector<TypePtr> inputs, const std::vector<std::pair<int, int>>& replaces, bool checks)
+Op::Op(std::string name, EmitFn emit, std::vector<TypePtr> inputs, const std::vector<std::pair<int, int>>& replaces,
+       bool checks)
     : name_(std::move(name)), emit_(std::move(emit)), inputs_(std::move(inputs)) {
   hlo::Builder b;
   b.EnableChecks(checks);
@@ -27,16 +28,19 @@ Op::Op(std::string name, EmitFn emit, std::vector<TypePtr> inputs, const std::ve
   std::vector<hlo::Value> results;
   for (const hlo::Value& output : emission.outputs) {
     outputs_.push_back(std::make_shared<Type>(output.type()));
-    const auto same = std::find_if(parameters.begin(), parameters.end(), [&](const hlo::Value& p) { return p.id() == output.id(); });
+    const auto same =
+        std::find_if(parameters.begin(), parameters.end(), [&](const hlo::Value& p) { return p.id() == output.id(); });
     alias_.push_back(same == parameters.end() ? -1 : static_cast<int>(same - parameters.begin()));
     if (alias_.back() < 0) results.push_back(output);
   }
   all_alias_ = results.empty() && b.checks().empty();
   for (const auto& [input, output] : replaces) {
-    const int result = static_cast<int>(output - std::count_if(alias_.begin(), alias_.begin() + output, [](int a) { return a >= 0; }));
+    const int result =
+        static_cast<int>(output - std::count_if(alias_.begin(), alias_.begin() + output, [](int a) { return a >= 0; }));
     const bool fits = alias_[output] < 0 && *inputs_[input] == *outputs_[output];
     const bool taken = std::find(alias_.begin(), alias_.end(), input) != alias_.end();
-    const bool given = std::any_of(donations_.begin(), donations_.end(), [&](const auto& d) { return d.first == input; });
+    const bool given =
+        std::any_of(donations_.begin(), donations_.end(), [&](const auto& d) { return d.first == input; });
     if (fits && !taken && !given) {
       b.Donate(input, result);
       donations_.emplace_back(input, result);
@@ -47,8 +51,10 @@ Op::Op(std::string name, EmitFn emit, std::vector<TypePtr> inputs, const std::ve
     checks_.push_back({check.op, check.dim, check.lower, check.upper, check.assertion});
   }
   if (all_alias_) return;
-  if (rng_words_ > 0) inputs_.push_back(RngStateType());
-  else b.DropParameter(rng);
+  if (rng_words_ > 0)
+    inputs_.push_back(RngStateType());
+  else
+    b.DropParameter(rng);
   text_ = b.Finish(results);
 }
 
@@ -59,9 +65,7 @@ const std::shared_ptr<Program>& Op::program(pjrt::Client& client) {
 
 namespace {
 
-hlo::Value EmitConstant(hlo::Builder& b, const Value& value) {
-  return b.ConstBytes(value.type(), value.host_bytes());
-}
+hlo::Value EmitConstant(hlo::Builder& b, const Value& value) { return b.ConstBytes(value.type(), value.host_bytes()); }
 
 }  // namespace
 
@@ -77,14 +81,16 @@ std::vector<ValuePtr> Graph::FreeValues() const {
   return free;
 }
 
-std::vector<hlo::Value> Graph::Emit(hlo::Builder& b, std::span<const ValuePtr> inputs, std::span<const hlo::Value> bound,
-                                    hlo::Value rng, std::span<const ValuePtr> outputs) const {
+std::vector<hlo::Value> Graph::Emit(hlo::Builder& b, std::span<const ValuePtr> inputs,
+                                    std::span<const hlo::Value> bound, hlo::Value rng,
+                                    std::span<const ValuePtr> outputs) const {
   std::unordered_map<const Value*, hlo::Value> known;
   for (size_t i = 0; i < inputs.size(); ++i) known.emplace(inputs[i].get(), bound[i]);
   const auto find = [&](const ValuePtr& value, const std::string& user) {
     if (auto it = known.find(value.get()); it != known.end()) return it->second;
     if (!value->host_bytes().empty()) return known.emplace(value.get(), EmitConstant(b, *value)).first->second;
-    throw hlo::BuildError(user + ": expected a tensor made inside the captured function or passed to it, found another device tensor");
+    throw hlo::BuildError(
+        user + ": expected a tensor made inside the captured function or passed to it, found another device tensor");
   };
   for (const Node& node : nodes) {
     std::vector<hlo::Value> operands;

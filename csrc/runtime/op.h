@@ -31,7 +31,8 @@ class Op {
 
   // Emits once, to learn the outputs. `inputs`: types of the Values it takes, in order. `replaces`: (input, output) pairs
   // where the output takes the input's place in a slot and may take its memory. Throws hlo::BuildError.
-  Op(std::string name, EmitFn emit, std::vector<TypePtr> inputs, const std::vector<std::pair<int, int>>& replaces, bool checks);
+  Op(std::string name, EmitFn emit, std::vector<TypePtr> inputs, const std::vector<std::pair<int, int>>& replaces,
+     bool checks);
 
   const std::string& name() const { return name_; }
   const EmitFn& emit() const { return emit_; }

@@ -57,7 +57,8 @@ Capture::~Capture() {
   current_capture = outer_;
   for (auto it = writes.rbegin(); it != writes.rend(); ++it) it->slot->Set(std::move(it->before));
   static const auto& error = *new std::shared_ptr<const Status>(std::make_shared<const Status>(
-      Code::kInvalidArgument, "a tensor made inside a captured function is read outside it; return it from the function"));
+      Code::kInvalidArgument,
+      "a tensor made inside a captured function is read outside it; return it from the function"));
   for (Node& node : graph.nodes) {
     for (ValuePtr& output : node.outputs) {
       if (!output->ready()) output->Fail(error);
@@ -73,7 +74,8 @@ Status ReadToHost(Device& device, Value& value, void* destination, size_t size_b
     return {};
   }
   if (current_capture && !value.ready()) {
-    return {Code::kUnimplemented, "a tensor's data is read (item(), bool(), cpu()) inside a captured function, where it has none yet"};
+    return {Code::kUnimplemented,
+            "a tensor's data is read (item(), bool(), cpu()) inside a captured function, where it has none yet"};
   }
   if (Platform::InForkedChild()) return Platform::ForkedError();
   device.AwaitValue(value);
@@ -94,7 +96,8 @@ Status ReadToHost(Device& device, Value& value, void* destination, size_t size_b
   return copied.Await();
 }
 
-Result<std::vector<ValuePtr>> Record(Device& device, const OpPtr& op, std::vector<ValuePtr> inputs, std::string rng_bytes) {
+Result<std::vector<ValuePtr>> Record(Device& device, const OpPtr& op, std::vector<ValuePtr> inputs,
+                                     std::string rng_bytes) {
   std::vector<ValuePtr> outputs = MakeOutputs(device, *op, inputs);
   if (op->all_alias()) return outputs;
   if (Capture* capture = current_capture) {

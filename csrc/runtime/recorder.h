@@ -22,7 +22,8 @@ std::optional<Mode> ThreadMode();
 // Records `op` on `device` and returns its outputs, pending. In strict mode it is submitted at once; in debug mode also
 // awaited and its index checks read (the Status is that error); under a Capture it joins the capture's graph.
 // `rng_bytes`: 16 bytes {seed, offset} when the op draws random words.
-Result<std::vector<ValuePtr>> Record(Device& device, const OpPtr& op, std::vector<ValuePtr> inputs, std::string rng_bytes);
+Result<std::vector<ValuePtr>> Record(Device& device, const OpPtr& op, std::vector<ValuePtr> inputs,
+                                     std::string rng_bytes);
 
 // Waits for `value` and copies its row-major bytes; its error if it failed.
 Status ReadToHost(Device& device, Value& value, void* destination, size_t size_bytes);

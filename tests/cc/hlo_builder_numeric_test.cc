@@ -29,7 +29,8 @@ double Epsilon(DType dtype) {
   switch (dtype) {
     case kF16: return 0x1p-10;
     case kBF16: return 0x1p-7;
-    case kF32: case kC64: return 0x1p-23;
+    case kF32:
+    case kC64: return 0x1p-23;
     default: return 0x1p-52;
   }
 }
@@ -42,7 +43,8 @@ bool Near(double found, double expected, double tolerance) {
 void ExpectNear(const Doubles& found, const Doubles& expected, double tolerance, const std::string& what) {
   ASSERT_EQ(found.size(), expected.size()) << what;
   for (size_t i = 0; i < found.size(); ++i)
-    EXPECT_TRUE(Near(found[i], expected[i], tolerance)) << what << "[" << i << "]: " << found[i] << ", expected " << expected[i];
+    EXPECT_TRUE(Near(found[i], expected[i], tolerance))
+        << what << "[" << i << "]: " << found[i] << ", expected " << expected[i];
 }
 
 struct UnaryCase {
@@ -74,16 +76,23 @@ std::vector<UnaryCase> UnaryCases() {
       {"cos", [](Builder& b, Value x) { return b.Cos(x); }, FN(std::cos(x)), FN(std::cos(x)), kLine},
       {"tan", [](Builder& b, Value x) { return b.Tan(x); }, FN(std::tan(x)), FN(std::tan(x)), kLine},
       {"tanh", [](Builder& b, Value x) { return b.Tanh(x); }, FN(std::tanh(x)), FN(std::tanh(x)), kLine},
-      {"logistic", [](Builder& b, Value x) { return b.Logistic(x); }, FN(1.0 / (1.0 + std::exp(-x))), FN(1.0 / (1.0 + std::exp(-x))), kLine},
+      {"logistic", [](Builder& b, Value x) { return b.Logistic(x); }, FN(1.0 / (1.0 + std::exp(-x))),
+       FN(1.0 / (1.0 + std::exp(-x))), kLine},
       {"floor", [](Builder& b, Value x) { return b.Floor(x); }, FN(std::floor(x)), nullptr, kLine},
       {"ceil", [](Builder& b, Value x) { return b.Ceil(x); }, FN(std::ceil(x)), nullptr, kLine},
       {"round", [](Builder& b, Value x) { return b.RoundEven(x); }, FN(std::nearbyint(x)), nullptr, kLine},
       {"trunc", [](Builder& b, Value x) { return b.Trunc(x); }, FN(std::trunc(x)), nullptr, kLine},
-      {"sign", [](Builder& b, Value x) { return b.Sign(x); }, FN(std::isnan(x) ? x : double((x > 0) - (x < 0))), FN(x == 0.0 ? x : x / std::abs(x)), kLine},
+      {"sign", [](Builder& b, Value x) { return b.Sign(x); }, FN(std::isnan(x) ? x : double((x > 0) - (x < 0))),
+       FN(x == 0.0 ? x : x / std::abs(x)), kLine},
       {"abs", [](Builder& b, Value x) { return b.Abs(x); }, FN(std::abs(x)), nullptr, kLine},
       {"reciprocal", [](Builder& b, Value x) { return b.Reciprocal(x); }, FN(1.0 / x), FN(1.0 / x), kLine},
       {"erf", chlo("erf"), FN(std::erf(x)), nullptr, kLine},
-      {"erfc", chlo("erfc"), FN(std::erfc(x)), nullptr, {-kInf, -2.5, -1, -0.3, 0, 1e-4, 0.3, 1, 2.5, 8, kInf, kNan}, 16},
+      {"erfc",
+       chlo("erfc"),
+       FN(std::erfc(x)),
+       nullptr,
+       {-kInf, -2.5, -1, -0.3, 0, 1e-4, 0.3, 1, 2.5, 8, kInf, kNan},
+       16},
       {"lgamma", chlo("lgamma"), FN(std::lgamma(x)), nullptr, {0.3, 0.5, 1.5, 3, 20.5, -0.3, -1.5, kInf, kNan}, 64},
       {"asin", chlo("asin"), FN(std::asin(x)), FN(std::asin(x)), kUnit, 8},
       {"acos", chlo("acos"), FN(std::acos(x)), FN(std::acos(x)), kUnit, 8},
@@ -114,7 +123,8 @@ TEST_F(BuilderNumeric, UnaryReal) {
     }
     auto found = run.Run(results);
     for (size_t i = 0; i < cases.size(); ++i)
-      ExpectNear(found[i], expected[i], cases[i].ulps * Epsilon(dtype), std::string(cases[i].name) + " " + std::string(Name(dtype)));
+      ExpectNear(found[i], expected[i], cases[i].ulps * Epsilon(dtype),
+                 std::string(cases[i].name) + " " + std::string(Name(dtype)));
   }
 }
 
@@ -125,8 +135,9 @@ TEST_F(BuilderNumeric, SpecialFunctions) {
     Runner run;
     Builder& b = run.b;
     auto in = [&](Doubles values) { return run.Input(std::move(values), dtype); };
-    auto found = run.Run({b.Chlo("digamma", {in({1, 2, 10})}), b.Chlo("polygamma", {in({1, 2}), in({1, 0.5})}), b.Chlo("zeta", {in({2, 3}), in({1, 2})}),
-                          b.Chlo("erf_inv", {in({0, 0.5, -0.5, 1, -1})}), b.Chlo("bessel_i1e", {in({0, 1, -1})}), b.Chlo("next_after", {in({1}), in({2})}),
+    auto found = run.Run({b.Chlo("digamma", {in({1, 2, 10})}), b.Chlo("polygamma", {in({1, 2}), in({1, 0.5})}),
+                          b.Chlo("zeta", {in({2, 3}), in({1, 2})}), b.Chlo("erf_inv", {in({0, 0.5, -0.5, 1, -1})}),
+                          b.Chlo("bessel_i1e", {in({0, 1, -1})}), b.Chlo("next_after", {in({1}), in({2})}),
                           b.Chlo("sinh", {in({700, -0.5, 1e-8})})});
     double e = 32 * Epsilon(dtype);
     ExpectNear(found[0], {-0.57721566490153286, 0.42278433509846714, 2.2517525890667211}, e, "digamma");
@@ -163,7 +174,8 @@ TEST_F(BuilderNumeric, UnaryComplex) {
       for (size_t k = 0; k < re.size(); ++k) {
         C expected = cases[i].complex(C(re[k], im[k])), got(found[2 * i].at(k), found[2 * i + 1].at(k));
         EXPECT_LE(std::abs(got - expected), cases[i].complex_ulps * Epsilon(dtype) * std::abs(expected))
-            << cases[i].name << " " << Name(dtype) << " of " << C(re[k], im[k]) << ": " << got << ", expected " << expected;
+            << cases[i].name << " " << Name(dtype) << " of " << C(re[k], im[k]) << ": " << got << ", expected "
+            << expected;
       }
   }
 }
@@ -174,15 +186,21 @@ TEST_F(BuilderNumeric, BinaryReal) {
     Runner run;
     Builder& b = run.b;
     Value p = run.Input(x, dtype), q = run.Input(y, dtype);
-    auto found = run.Run({p + q, p - q, p * q, p / q, b.Rem(p, q), b.Pow(p, q), b.Max(p, q), b.Min(p, q), b.Atan2(p, q), b.Lt(p, q), b.Ne(p, q),
-                          b.Clamp(b.Const(-1.0, dtype), p, q)});
+    auto found = run.Run({p + q, p - q, p * q, p / q, b.Rem(p, q), b.Pow(p, q), b.Max(p, q), b.Min(p, q), b.Atan2(p, q),
+                          b.Lt(p, q), b.Ne(p, q), b.Clamp(b.Const(-1.0, dtype), p, q)});
     auto nan_or = [](double a, double c, double value) { return std::isnan(a) || std::isnan(c) ? kNan : value; };
     std::function<double(double, double)> exact[] = {
-        [](double a, double c) { return a + c; }, [](double a, double c) { return a - c; }, [](double a, double c) { return a * c; },
-        [](double a, double c) { return a / c; }, [](double a, double c) { return std::fmod(a, c); },
-        [](double a, double c) { return std::pow(a, c); }, [&](double a, double c) { return nan_or(a, c, std::max(a, c)); },
-        [&](double a, double c) { return nan_or(a, c, std::min(a, c)); }, [](double a, double c) { return std::atan2(a, c); },
-        [](double a, double c) { return double(a < c); }, [](double a, double c) { return double(a != c); },
+        [](double a, double c) { return a + c; },
+        [](double a, double c) { return a - c; },
+        [](double a, double c) { return a * c; },
+        [](double a, double c) { return a / c; },
+        [](double a, double c) { return std::fmod(a, c); },
+        [](double a, double c) { return std::pow(a, c); },
+        [&](double a, double c) { return nan_or(a, c, std::max(a, c)); },
+        [&](double a, double c) { return nan_or(a, c, std::min(a, c)); },
+        [](double a, double c) { return std::atan2(a, c); },
+        [](double a, double c) { return double(a < c); },
+        [](double a, double c) { return double(a != c); },
         [&](double a, double c) { return nan_or(a, c, std::min(std::max(a, -1.0), c)); }};
     for (size_t k = 0; k < std::size(exact); ++k)
       for (size_t i = 0; i < x.size(); ++i)
@@ -197,9 +215,11 @@ TEST_F(BuilderNumeric, Integers) {
     Builder& b = run.b;
     bool sign = !IsUnsigned(dtype);
     Value x = run.Input({7, sign ? -7.0 : 9, 0, 100}, dtype), y = run.Input({2, 2, 3, 7}, dtype);
-    auto found = run.Run({b.Div(x, y), b.Rem(x, y), b.Sign(x), b.Abs(x), b.Min(x, y), b.Lt(x, y), b.Pow(x, b.ConstInt(2, dtype)),
-                          b.ShiftLeft(x, b.ConstInt(1, dtype)), b.ShiftRightArithmetic(x, b.ConstInt(1, dtype)), b.PopCount(y), b.Max(x, Ints{}),
-                          b.Min(x, Ints{}), b.Sum(y, Ints{}), b.Prod(y, Ints{}), b.ArgMin(x, 0).second, b.CountLeadingZeros(y)});
+    auto found =
+        run.Run({b.Div(x, y), b.Rem(x, y), b.Sign(x), b.Abs(x), b.Min(x, y), b.Lt(x, y), b.Pow(x, b.ConstInt(2, dtype)),
+                 b.ShiftLeft(x, b.ConstInt(1, dtype)), b.ShiftRightArithmetic(x, b.ConstInt(1, dtype)), b.PopCount(y),
+                 b.Max(x, Ints{}), b.Min(x, Ints{}), b.Sum(y, Ints{}), b.Prod(y, Ints{}), b.ArgMin(x, 0).second,
+                 b.CountLeadingZeros(y)});
     int bits = static_cast<int>(ItemSize(dtype)) * 8;
     double m = sign ? -7 : 9;
     auto wrap = [&](double v) {
@@ -229,9 +249,10 @@ TEST_F(BuilderNumeric, Integers) {
 TEST_F(BuilderNumeric, CastsFollowC) {
   Value x = r.Input({-1.5, 300.7, 0.0, -129, 2.5, 70000}, kF32), special = r.Input({kNan, kInf, -0.0}, kF32);
   Value z = b.Complex(r.Input({0, 0, 1.5}), r.Input({0, 2, 0}));
-  auto found = r.Run({b.Cast(x, kU8), b.Cast(x, kI8), b.Cast(x, kI16), b.Cast(x, kU16), b.Cast(x, kI32), b.Cast(x, kU32), b.Cast(x, kI64),
-                      b.Cast(b.Cast(x, kU64), kI64), b.Cast(special, kBool), b.Cast(z, kBool), b.Cast(z, kI32), b.Cast(b.Cast(x, kI64), kU8),
-                      b.Cast(b.Cast(x, kC64), kF32), b.Real(b.Cast(b.Cast(x, kC64), kC128)), b.Cast(b.Cast(z, kC128), kF16)});
+  auto found = r.Run({b.Cast(x, kU8), b.Cast(x, kI8), b.Cast(x, kI16), b.Cast(x, kU16), b.Cast(x, kI32),
+                      b.Cast(x, kU32), b.Cast(x, kI64), b.Cast(b.Cast(x, kU64), kI64), b.Cast(special, kBool),
+                      b.Cast(z, kBool), b.Cast(z, kI32), b.Cast(b.Cast(x, kI64), kU8), b.Cast(b.Cast(x, kC64), kF32),
+                      b.Real(b.Cast(b.Cast(x, kC64), kC128)), b.Cast(b.Cast(z, kC128), kF16)});
   ExpectNear(found[0], {255, 44, 0, 127, 2, 112}, 0, "u8");
   ExpectNear(found[1], {-1, 44, 0, 127, 2, 112}, 0, "i8");
   ExpectNear(found[2], {-1, 300, 0, -129, 2, 4464}, 0, "i16");
@@ -258,9 +279,10 @@ TEST_F(BuilderNumeric, NarrowFloats) {
     Value x = run.Input(values, dtype);
     Results constants;
     for (double v : values) constants.push_back(b.Reshape(b.Const(v, dtype), Ints{1}));
-    auto found = run.Run({x, b.Concat(constants, 0), b.Eq(x, x), b.IsFinite(x), b.Cast(b.Bitcast(x, ItemSize(dtype) == 1 ? kU8 : kU16), kI32),
-                          b.Cast(b.Bitcast(b.Concat(constants, 0), ItemSize(dtype) == 1 ? kU8 : kU16), kI32), b.Cast(x, kI8), b.Cast(x, kBool),
-                          b.Cast(b.Cast(x, kBool), dtype)});
+    auto found = run.Run({x, b.Concat(constants, 0), b.Eq(x, x), b.IsFinite(x),
+                          b.Cast(b.Bitcast(x, ItemSize(dtype) == 1 ? kU8 : kU16), kI32),
+                          b.Cast(b.Bitcast(b.Concat(constants, 0), ItemSize(dtype) == 1 ? kU8 : kU16), kI32),
+                          b.Cast(x, kI8), b.Cast(x, kBool), b.Cast(b.Cast(x, kBool), dtype)});
     std::string what(Name(dtype));
     ExpectNear(found[1], found[0], 0, what + " constant against cast");
     ExpectNear(found[5], found[4], 0, what + " constant's bits");
@@ -301,8 +323,8 @@ TEST_F(BuilderNumeric, ReductionsOfSpecials) {
   auto [value, index] = b.ArgMax(x, 1);
   auto [low, low_index] = b.ArgMin(x, -1);
   auto [flag, flag_index] = b.ArgMax(flags, 1);
-  auto found = r.Run({b.Max(x, Ints{1}), b.Min(x, Ints{1}, false), value, index, low, low_index, flag, flag_index, b.Any(flags, Ints{1}), b.All(x, Ints{}),
-                      b.Max(empty, Ints{1}), b.Sum(empty, Ints{1})});
+  auto found = r.Run({b.Max(x, Ints{1}), b.Min(x, Ints{1}, false), value, index, low, low_index, flag, flag_index,
+                      b.Any(flags, Ints{1}), b.All(x, Ints{}), b.Max(empty, Ints{1}), b.Sum(empty, Ints{1})});
   ExpectNear(found[0], {kNan, -kInf, 5}, 0, "max");
   ExpectNear(found[1], {kNan, -kInf, 1}, 0, "min");
   ExpectNear(found[2], {kNan, -kInf, 5}, 0, "argmax value");
@@ -335,9 +357,12 @@ TEST_F(BuilderNumeric, AssociativeScanOfEveryLength) {
     for (int64_t i = n; i-- > 0;) suffixes[i] = values[i] + (i + 1 < n ? suffixes[i + 1] : 0);
     Value x = run.Input(values, Ints{1, n});
     auto sum = [](std::span<const Value> p, std::span<const Value> q) { return Results{p[0] + q[0]}; };
-    auto any = [](std::span<const Value> p, std::span<const Value> q) { return Results{p[0].builder().Or(p[0], q[0])}; };
+    auto any = [](std::span<const Value> p, std::span<const Value> q) {
+      return Results{p[0].builder().Or(p[0], q[0])};
+    };
     Value flags = run.b.Full(Ints{1, n}, 1.0, kBool);
-    auto found = run.Run({run.b.AssociativeScan(std::span(&x, 1), 1, sum)[0], run.b.AssociativeScan(std::span(&x, 1), 1, sum, true)[0],
+    auto found = run.Run({run.b.AssociativeScan(std::span(&x, 1), 1, sum)[0],
+                          run.b.AssociativeScan(std::span(&x, 1), 1, sum, true)[0],
                           run.b.AssociativeScan(std::span(&flags, 1), 1, any)[0]});
     ExpectNear(found[0], sums, 0, "scan of " + std::to_string(n));
     ExpectNear(found[1], suffixes, 0, "reverse scan of " + std::to_string(n));
@@ -350,7 +375,8 @@ TEST_F(BuilderNumeric, Products) {
     SCOPED_TRACE(Name(dtype));
     Runner run;
     Builder& b = run.b;
-    Value x = b.Cast(run.Input({1, 2, 3, 4, 0, 1}, Ints{2, 3}), dtype), y = b.Cast(run.Input({1, 0, 0, 1, 2, 1}, Ints{3, 2}), dtype);
+    Value x = b.Cast(run.Input({1, 2, 3, 4, 0, 1}, Ints{2, 3}), dtype),
+          y = b.Cast(run.Input({1, 0, 0, 1, 2, 1}, Ints{3, 2}), dtype);
     Value stack = b.BroadcastTo(x, Ints{4, 2, 3});
     Value one = b.MatMul(x, y), many = b.MatMul(stack, b.Unsqueeze(y, 0)), rows = b.MatMul(stack, y);
     EXPECT_EQ(one.dtype(), dtype);
@@ -385,7 +411,11 @@ TEST_F(BuilderNumeric, ConvolutionsOfEveryRank) {
     for (DType dtype : {kF32, kBF16, kF16, kF64, kI32}) {
       Runner run;
       Builder& b = run.b;
-      Value x = b.Mul(b.Full(dims, 1.0, dtype), run.Input({1, 2}, spatial == 1 ? Ints{2, 1} : spatial == 2 ? Ints{2, 1, 1} : Ints{2, 1, 1, 1}, dtype));
+      Value x = b.Mul(b.Full(dims, 1.0, dtype), run.Input({1, 2},
+                                                          spatial == 1   ? Ints{2, 1}
+                                                          : spatial == 2 ? Ints{2, 1, 1}
+                                                                         : Ints{2, 1, 1, 1},
+                                                          dtype));
       ConvDims d;
       d.feature_groups = 2;
       d.padding_low.assign(spatial, 1);
@@ -404,7 +434,9 @@ TEST_F(BuilderNumeric, Linalg) {
     Builder& b = run.b;
     Value a = b.Cast(run.Input({4, 2, 2, 5}, Ints{2, 2}), dtype), z = b.Cast(run.Input({2, 5}, Ints{2, 1}), dtype);
     Value l = b.Cholesky(a, true), s = b.TriangularSolve(l, z, true, true, false, "NO_TRANSPOSE");
-    l = b.Mul(l, b.Cast(b.ConstInts(Ints{1, 0, 1, 1}), dtype).builder().Reshape(b.Cast(b.ConstInts(Ints{1, 0, 1, 1}), dtype), Ints{2, 2}));
+    l = b.Mul(l, b.Cast(b.ConstInts(Ints{1, 0, 1, 1}), dtype)
+                     .builder()
+                     .Reshape(b.Cast(b.ConstInts(Ints{1, 0, 1, 1}), dtype), Ints{2, 2}));
     auto found = run.Run({b.Real(l), b.Real(s)});
     ExpectNear(found[0], {2, 0, 1, 2}, 4 * Epsilon(dtype), "cholesky");
     ExpectNear(found[1], {1, 2}, 8 * Epsilon(dtype), "solve");
@@ -416,7 +448,9 @@ TEST_F(BuilderNumeric, Fft) {
     Runner run;
     Builder& b = run.b;
     Value x = run.Input({1, 2, 0, -1, 3, 1}, Ints{6}, dtype), f = b.Fft(x, "RFFT", Ints{6});
-    auto found = run.Run({b.Fft(f, "IRFFT", Ints{6}), b.Real(b.Fft(b.Fft(b.Cast(x, ComplexOf(dtype)), "FFT", Ints{6}), "IFFT", Ints{6})), b.Real(f)});
+    auto found =
+        run.Run({b.Fft(f, "IRFFT", Ints{6}),
+                 b.Real(b.Fft(b.Fft(b.Cast(x, ComplexOf(dtype)), "FFT", Ints{6}), "IFFT", Ints{6})), b.Real(f)});
     for (int i = 0; i < 6; ++i) {
       EXPECT_NEAR(found[0].at(i), (Doubles{1, 2, 0, -1, 3, 1}[i]), 1e-6);
       EXPECT_NEAR(found[1].at(i), (Doubles{1, 2, 0, -1, 3, 1}[i]), 1e-6);
@@ -434,11 +468,14 @@ TEST_F(BuilderNumeric, Indexing) {
   d.scatter_dims_to_operand_dims = {0};
   d.index_vector_dim = 1;
   Value updates = b.Full(Ints{3, 3}, 1.0, kF32);
-  Value scattered = b.Scatter(x, b.Reshape(rows, Ints{3, 1}), updates, d, [](Builder& b, Value p, Value q) { return b.Add(p, q); });
+  Value scattered =
+      b.Scatter(x, b.Reshape(rows, Ints{3, 1}), updates, d, [](Builder& b, Value p, Value q) { return b.Add(p, q); });
   Value start[] = {b.ConstInt(1), b.ConstInt(1, kI32)};
-  auto found = r.Run({b.TakeRows(x, rows), b.TakeRows(x, b.ConstInt(1)), b.TakeAlong(x, 0, along), b.TakeAlong(x, 1, b.Transpose(along, Ints{1, 0})), scattered,
-                      b.DynamicSlice(x, start, Ints{2, 1}), b.UpdateSlice(x, b.Full(Ints{1, 2}, -1.0, kF32), Ints{2, 0}),
-                      b.Pad(x, b.Const(7.0, kF32), Ints{-1, 0}, Ints{-1, -1})});
+  auto found =
+      r.Run({b.TakeRows(x, rows), b.TakeRows(x, b.ConstInt(1)), b.TakeAlong(x, 0, along),
+             b.TakeAlong(x, 1, b.Transpose(along, Ints{1, 0})), scattered, b.DynamicSlice(x, start, Ints{2, 1}),
+             b.UpdateSlice(x, b.Full(Ints{1, 2}, -1.0, kF32), Ints{2, 0}),
+             b.Pad(x, b.Const(7.0, kF32), Ints{-1, 0}, Ints{-1, -1})});
   ExpectNear(found[0], {20, 21, 22, 0, 1, 2, 20, 21, 22}, 0, "rows");
   ExpectNear(found[1], {10, 11, 12}, 0, "row");
   ExpectNear(found[2], {20, 11, 0, 1, 10, 21, 20, 11}, 0, "along 0");
@@ -465,12 +502,14 @@ TEST_F(BuilderNumeric, SortScatterWindowOfEveryType) {
     d.inserted_window_dims = {0};
     d.scatter_dims_to_operand_dims = {0};
     d.index_vector_dim = 1;
-    out.push_back(b.Scatter(x, i, b.Full(Ints{3}, 1.0, dtype), d, [](Builder& b, Value p, Value q) { return b.Add(p, q); }));
+    out.push_back(
+        b.Scatter(x, i, b.Full(Ints{3}, 1.0, dtype), d, [](Builder& b, Value p, Value q) { return b.Add(p, q); }));
     out.push_back(b.Scatter(x, i, b.Full(Ints{3}, 1.0, dtype), d, [](Builder&, Value, Value q) { return q; }));
     Value zero = b.ConstInt(0, dtype);
     WindowDims w;
     w.sizes = {2};
-    out.push_back(b.ReduceWindow(std::span(&x, 1), std::span(&zero, 1), w, [](Builder&, std::span<const Value> v) { return Results{v[0] + v[1]}; })[0]);
+    out.push_back(b.ReduceWindow(std::span(&x, 1), std::span(&zero, 1), w,
+                                 [](Builder&, std::span<const Value> v) { return Results{v[0] + v[1]}; })[0]);
     auto found = run.Run(out);
     bool flag = IsBool(dtype);
     ExpectNear(found[0], flag ? Doubles{3, 0, 1, 2} : Doubles{3, 1, 2, 0}, 0, "sort");
@@ -484,16 +523,27 @@ TEST_F(BuilderNumeric, SelectAndScatterSpreadsToTheLargest) {
   Value x = r.Input({1, 4, 2, 3}), g = r.Input({10, 20});
   WindowDims w;
   w.sizes = w.strides = {2};
-  Value out = b.SelectAndScatter(x, g, b.Const(0.0, kF32), w, [](Builder& b, Value p, Value q) { return b.Ge(p, q); },
-                                 [](Builder& b, Value p, Value q) { return b.Add(p, q); });
+  Value out = b.SelectAndScatter(
+      x, g, b.Const(0.0, kF32), w, [](Builder& b, Value p, Value q) { return b.Ge(p, q); },
+      [](Builder& b, Value p, Value q) { return b.Add(p, q); });
   ExpectNear(r.Run(out), {0, 10, 0, 20}, 0, "select_and_scatter");
 }
 
 TEST_F(BuilderNumeric, Control) {
   Value limit = r.Input({10}, Ints{}), x = r.Input({1, 2});
-  Results loop = b.While(Results{b.Const(1.0, kF32), x}, [&](Builder& b, std::span<const Value> v) { return b.Lt(v[0], limit); },
-                         [&](Builder&, std::span<const Value> v) { return Results{v[0] * 2.0, v[1] + x}; });
-  Results branch = b.If(b.Gt(limit, 5.0), [&] { return Results{x * 3.0, limit}; }, [&] { return Results{x, loop[0]}; });
+  Results loop = b.While(
+      Results{b.Const(1.0, kF32), x}, [&](Builder& b, std::span<const Value> v) { return b.Lt(v[0], limit); },
+      [&](Builder&, std::span<const Value> v) {
+        return Results{v[0] * 2.0, v[1] + x};
+      });
+  Results branch = b.If(
+      b.Gt(limit, 5.0),
+      [&] {
+        return Results{x * 3.0, limit};
+      },
+      [&] {
+        return Results{x, loop[0]};
+      });
   auto found = r.Run({loop[0], loop[1], branch[0], branch[1]});
   ExpectNear(found[0], {16}, 0, "counter");
   ExpectNear(found[1], {5, 10}, 0, "carried");

@@ -51,7 +51,8 @@ class Runner {
     const pjrt::Device& device = *CpuClient()->devices()[0];
     std::vector<pjrt::Buffer> buffers;
     for (auto& [values, dims] : inputs_)
-      buffers.push_back(CpuClient()->FromHost(values.data(), DType::kF64, dims, device, pjrt::HostSemantics::kDuringCall).value());
+      buffers.push_back(
+          CpuClient()->FromHost(values.data(), DType::kF64, dims, device, pjrt::HostSemantics::kDuringCall).value());
     std::vector<const pjrt::Buffer*> arguments;
     for (auto& buffer : buffers) arguments.push_back(&buffer);
     auto outputs = (*executable)->Execute(arguments, &device);

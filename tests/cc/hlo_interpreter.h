@@ -134,8 +134,9 @@ inline Array Apply(const Array& x, const ViewStep& step) {
 
 inline Array Put(const Array& x, const Array& update, const ViewStep& step) {
   using Kind = ViewStep::Kind;
-  Require(step.kind == Kind::kReshape || step.kind == Kind::kSlice || step.kind == Kind::kPad || step.kind == Kind::kGather,
-          "put: kind");
+  Require(
+      step.kind == Kind::kReshape || step.kind == Kind::kSlice || step.kind == Kind::kPad || step.kind == Kind::kGather,
+      "put: kind");
   Require(update.dims == step.dims, "put: dims");
   Array result = x;
   size_t position = 0;

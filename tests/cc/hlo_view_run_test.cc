@@ -35,14 +35,18 @@ Bytes ReadBytes(Bytes bytes, const View& view, DType dtype) {
     auto at = bytes.begin() + (view.offset + Dot(index, view.strides)) * item;
     result.insert(result.end(), at, at + item);
   });
-  if (dtype == DType::kBool) std::replace_if(result.begin(), result.end(), [](uint8_t b) { return b != 0; }, 1);
+  if (dtype == DType::kBool)
+    std::replace_if(
+        result.begin(), result.end(), [](uint8_t b) { return b != 0; }, 1);
   return result;
 }
 
 Bytes WriteBytes(Bytes bytes, const View& view, const HostArray& update, int64_t result_numel) {
   const size_t item = ItemSize(update.type.dtype);
   bytes.resize(result_numel * item, 0);
-  if (IsBool(update.type.dtype)) std::replace_if(bytes.begin(), bytes.end(), [](uint8_t b) { return b != 0; }, 1);
+  if (IsBool(update.type.dtype))
+    std::replace_if(
+        bytes.begin(), bytes.end(), [](uint8_t b) { return b != 0; }, 1);
   const uint8_t* from = update.bytes.data();
   ForEachIndex(view.sizes, [&](const Ints& index) {
     std::memcpy(bytes.data() + (view.offset + Dot(index, view.strides)) * item, from, item);
@@ -75,7 +79,8 @@ class ViewRun : public testing::Test {
     std::vector<pjrt::Buffer> buffers;
     std::vector<const pjrt::Buffer*> pointers;
     for (const HostArray& arg : args) {
-      auto buffer = client_->FromHost(arg.bytes.data(), arg.type.dtype, arg.type.dims, device, pjrt::HostSemantics::kDuringCall);
+      auto buffer =
+          client_->FromHost(arg.bytes.data(), arg.type.dtype, arg.type.dims, device, pjrt::HostSemantics::kDuringCall);
       if (!buffer.ok()) throw std::runtime_error(buffer.status().message());
       buffers.push_back(std::move(*buffer));
     }
@@ -84,7 +89,8 @@ class ViewRun : public testing::Test {
     if (!outputs.ok()) throw std::runtime_error(outputs.status().message());
     std::vector<HostArray> results;
     for (const pjrt::Buffer& output : *outputs) {
-      HostArray result{{output.dtype(), Ints(output.dims().begin(), output.dims().end())}, Bytes(output.dense_size_bytes())};
+      HostArray result{{output.dtype(), Ints(output.dims().begin(), output.dims().end())},
+                       Bytes(output.dense_size_bytes())};
       auto copied = output.ToHost(result.bytes.data(), result.bytes.size());
       if (!copied.ok() || !copied->Await().ok()) throw std::runtime_error("ToHost");
       results.push_back(std::move(result));
@@ -132,13 +138,25 @@ class ViewRun : public testing::Test {
 TEST_F(ViewRun, NamedGeometries) {
   const Geometry x({4, 6, 5, 2});
   for (const Geometry& g : {
-           x, x.Permute({0, 3, 1, 2}), x.Slice(1, 1, 6, 2).Slice(2, 0, 5, 3), x.Select(3, 1).Permute({2, 0, 1}),
-           x.Slice(0, 1, 4, 2), Geometry({5, 1}).Expand(1, 7), Geometry({5, 5}).Diagonal(0, 1),
-           Geometry({30}).Unfold(0, 8, 2), Geometry({40}).Unfold(0, 20, 1), Geometry({7, 6}).Unfold(0, 3, 1).Unfold(1, 3, 1),
-           Geometry({500}, {{3, 4, 5}, {100, 13, 2}, 7}), Geometry({40}, {{4, 3}, {7, 6}, 3}),
-           Geometry({40}, {{3, 3}, {5, 7}, 0}), Geometry({2, 60}, {{2, 3, 3}, {60, 8, 5}, 1}),  // gathered on the last axis
-           Geometry({2, 60}, {{2, 2, 3, 2}, {60, 9, 7, 1}, 1}),                                  // with a window
-           Geometry({3, 4}).Slice(0, 1, 1), Geometry(Ints{}), Geometry({0, 3}), Geometry({3}, {{}, {}, 2}),
+           x,
+           x.Permute({0, 3, 1, 2}),
+           x.Slice(1, 1, 6, 2).Slice(2, 0, 5, 3),
+           x.Select(3, 1).Permute({2, 0, 1}),
+           x.Slice(0, 1, 4, 2),
+           Geometry({5, 1}).Expand(1, 7),
+           Geometry({5, 5}).Diagonal(0, 1),
+           Geometry({30}).Unfold(0, 8, 2),
+           Geometry({40}).Unfold(0, 20, 1),
+           Geometry({7, 6}).Unfold(0, 3, 1).Unfold(1, 3, 1),
+           Geometry({500}, {{3, 4, 5}, {100, 13, 2}, 7}),
+           Geometry({40}, {{4, 3}, {7, 6}, 3}),
+           Geometry({40}, {{3, 3}, {5, 7}, 0}),
+           Geometry({2, 60}, {{2, 3, 3}, {60, 8, 5}, 1}),        // gathered on the last axis
+           Geometry({2, 60}, {{2, 2, 3, 2}, {60, 9, 7, 1}, 1}),  // with a window
+           Geometry({3, 4}).Slice(0, 1, 1),
+           Geometry(Ints{}),
+           Geometry({0, 3}),
+           Geometry({3}, {{}, {}, 2}),
            Geometry({3}, {{2, 4}, {4, 1}, 1}),  // past the end
        }) {
     Check(g, DType::kF32, DType::kF32);
@@ -157,9 +175,10 @@ TEST_F(ViewRun, OtherElementTypes) {
   using enum DType;
   const View whole{{3, 2}, {2, 1}, 0}, part{{2, 2}, {3, 2}, 1};
   for (auto [from, to] : std::vector<std::pair<DType, DType>>{
-           {kF32, kI32}, {kF32, kF64}, {kF64, kF32}, {kU8, kF32}, {kF32, kU8}, {kBool, kU8}, {kU8, kBool}, {kBool, kI16},
-           {kI32, kBool}, {kC64, kF32}, {kF32, kC64}, {kC64, kI64}, {kC64, kC128}, {kC128, kC64}, {kI8, kC64}, {kC64, kBF16},
-           {kBF16, kF16}, {kF8E4M3FN, kU8}, {kI16, kF8E5M2}, {kU16, kU64}, {kC128, kBool}}) {
+           {kF32, kI32},    {kF32, kF64},  {kF64, kF32},  {kU8, kF32},   {kF32, kU8},   {kBool, kU8},
+           {kU8, kBool},    {kBool, kI16}, {kI32, kBool}, {kC64, kF32},  {kF32, kC64},  {kC64, kI64},
+           {kC64, kC128},   {kC128, kC64}, {kI8, kC64},   {kC64, kBF16}, {kBF16, kF16}, {kF8E4M3FN, kU8},
+           {kI16, kF8E5M2}, {kU16, kU64},  {kC128, kBool}}) {
     for (const Ints& dims : {Ints{3, 4}, Ints{13}}) Check({dims, part}, from, to);
     Check({{2, 3, 5}, whole}, from, to);
     Check({{}, whole}, from, to);
@@ -170,14 +189,17 @@ TEST_F(ViewRun, OtherElementTypes) {
 }
 
 TEST_F(ViewRun, SmallFloats) {
-  for (auto [from, to] : std::vector<std::pair<DType, DType>>{
-           {DType::kF16, DType::kF16}, {DType::kBF16, DType::kBF16}, {DType::kF8E5M2, DType::kF8E5M2},
-           {DType::kI16, DType::kBF16}, {DType::kU8, DType::kF8E5M2}}) {  // any bits in what is not written
-    Check(Geometry({300, 30}).Slice(1, 0, 30, 2), from, to);           // masked
-    Check(Geometry({300, 30}).Slice(0, 1, 300, 2), from, to);          // updated in place
-    Check(Geometry({9000}, {{40, 3}, {7, 6}, 3}), from, to);           // scattered
-    Check(Geometry({9000}, {{40, 3, 5}, {207, 50, 7}, 3}), from, to);  // cropped and padded
-    Check(Geometry({9000}).Unfold(0, 64, 1), from, to);                // gathered
+  for (auto [from, to] :
+       std::vector<std::pair<DType, DType>>{{DType::kF16, DType::kF16},
+                                            {DType::kBF16, DType::kBF16},
+                                            {DType::kF8E5M2, DType::kF8E5M2},
+                                            {DType::kI16, DType::kBF16},
+                                            {DType::kU8, DType::kF8E5M2}}) {  // any bits in what is not written
+    Check(Geometry({300, 30}).Slice(1, 0, 30, 2), from, to);                  // masked
+    Check(Geometry({300, 30}).Slice(0, 1, 300, 2), from, to);                 // updated in place
+    Check(Geometry({9000}, {{40, 3}, {7, 6}, 3}), from, to);                  // scattered
+    Check(Geometry({9000}, {{40, 3, 5}, {207, 50, 7}, 3}), from, to);         // cropped and padded
+    Check(Geometry({9000}).Unfold(0, 64, 1), from, to);                       // gathered
   }
 }
 
@@ -187,7 +209,8 @@ TEST_F(ViewRun, WriteGrowsAndShrinksTheBase) {
   Builder b;
   Value x = b.Parameter(base.type), u = b.Parameter(update.type);
   std::vector<Value> results = {
-      WriteView(b, x, view, u, Ints{4, 4}), WriteView(b, x, view, u, Ints{7}),
+      WriteView(b, x, view, u, Ints{4, 4}),
+      WriteView(b, x, view, u, Ints{7}),
       WriteView(b, x, none, b.Zeros({DType::kI32, {0}}), Ints{3, 4}),
       WriteView(b, std::nullopt, none, b.Zeros({DType::kI32, {0}}), Ints{3}),
   };

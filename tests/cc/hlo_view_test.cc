@@ -168,7 +168,7 @@ TEST(ViewPlan, CommonWrites) {
   EXPECT_EQ(base(x.Slice(1, 2, 5)), K{Kind::kSlice});
   EXPECT_EQ(base(x.Select(1, 2)), K{Kind::kSlice});
   EXPECT_EQ(update(x.Select(1, 2)), K{Kind::kReshape});
-  EXPECT_EQ(base(x.Slice(3, 0, 4, 3)), K{Kind::kSlice});                   // masked
+  EXPECT_EQ(base(x.Slice(3, 0, 4, 3)), K{Kind::kSlice});                    // masked
   EXPECT_EQ(base(x.Slice(0, 1, 8, 2)), (K{Kind::kReshape, Kind::kSlice}));  // rows of two, updated in place
   EXPECT_EQ(PlanWrite(x.base_dims, x.Slice(0, 1, 8, 2).view).base.back().strides, Ints(5, 1));
   EXPECT_EQ(base(Geometry({5, 5}).Diagonal(0, 1)), (K{Kind::kReshape, Kind::kSlice}));

@@ -24,11 +24,11 @@ T Get(Result<T> result) {
   return std::move(result).value();
 }
 
-#define EXPECT_FAILS(result, expected_code, words)                                      \
-  do {                                                                                  \
-    const Status s_ = (result).status();                                                \
-    EXPECT_EQ(static_cast<int>(s_.code()), static_cast<int>(expected_code));            \
-    EXPECT_NE(s_.message().find(words), std::string::npos) << s_.message();             \
+#define EXPECT_FAILS(result, expected_code, words) \
+  do { \
+    const Status s_ = (result).status(); \
+    EXPECT_EQ(static_cast<int>(s_.code()), static_cast<int>(expected_code)); \
+    EXPECT_NE(s_.message().find(words), std::string::npos) << s_.message(); \
   } while (0)
 
 class Counted : public testing::Test {

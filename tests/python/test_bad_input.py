@@ -452,9 +452,10 @@ def test_interrupt_during_a_compilation():
     """Ctrl-C ends the wait at once, and the device works afterwards."""
     code = """
         import time, torch
-        def slow(n):  # sorts of many operands take the compiler long
-            return [torch.randn(7, n + i, device="tpu").sort(stable=True, dim=0).values.cumsum(1) for i in range(40)]
-        torch.ones(1, device="tpu").cpu()
+        def slow(n, count=40):  # sorts take the compiler long
+            return [torch.randn(7, n + i, device="tpu").sort(stable=True, dim=0).values.cumsum(1) for i in range(count)]
+        torch.arange(2.0, device="tpu").cpu()
+        slow(2, 1)  # imports what decompositions need: Python does not survive an interrupt inside an import
         try:
             print("compiling")
             results = slow(3)
