@@ -3,6 +3,7 @@
 #include <ATen/EmptyTensor.h>
 
 #include "aten/errors.h"
+#include "aten/guard.h"
 #include "runtime/recorder.h"
 
 namespace tpu::aten {
@@ -52,9 +53,12 @@ at::Tensor FromValue(runtime::ValuePtr value) {
 
 runtime::Slot& SlotOf(const c10::StorageImpl& storage) {
   const c10::DataPtr& data = storage.data_ptr();
-  TORCH_CHECK(data.get_deleter() == &DeleteSlot,
-              "tpu: expected a storage made by the tpu allocator, found one with foreign memory.");
-  return *static_cast<runtime::Slot*>(data.get_context());
+  if (data.get_deleter() == &DeleteSlot) [[likely]]
+    return *static_cast<runtime::Slot*>(data.get_context());
+  // at::from_blob over a storage's address.
+  runtime::Slot* slot = DeviceAt(data.device().index()).FindSlot(data.get());
+  TORCH_CHECK(slot, "tpu: expected a storage made by the tpu allocator, found one with foreign memory.");
+  return *slot;
 }
 
 runtime::Slot& SlotOf(const at::Tensor& tensor) {

@@ -73,6 +73,8 @@ class Device {
   void Remove(Slot& slot);
   Status Resize(Slot& slot, size_t size_bytes);
   MemoryStats memory() const;
+  // The live slot at this address, or null: for tensors that others made over data_ptr() (PyTorch's legacy format).
+  Slot* FindSlot(const void* address) const;
   void ResetPeak();
   void ResetAccumulated();
   void SetLimit(int64_t bytes);

@@ -96,6 +96,13 @@ Status Device::Resize(Slot& slot, size_t size_bytes) {
   return {status.code(), status.message() + ". " + DescribeMemory()};
 }
 
+Slot* Device::FindSlot(const void* address) const {
+  std::lock_guard lock(memory_mutex_);
+  Slot* slot = live_;
+  while (slot && slot->address() != address) slot = slot->next_;
+  return slot;
+}
+
 // "1 GiB of 2 GiB are in use. The largest live tensors: 512 MiB f32[2048, 65536], ... and 9 more."
 std::string Device::DescribeMemory() const {
   struct Named {

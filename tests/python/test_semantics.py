@@ -539,7 +539,6 @@ def test_saving(dtype, tmp_path):
     assert loaded.is_tpu and torch.equal(loaded.cpu(), base(2, 2))
 
 
-@pytest.mark.xfail(strict=True, reason="PyTorch's legacy format reads into a tensor over the storage's raw address")
 def test_pickle():
     x = base(3, 4).to("tpu")
     assert torch.equal(pickle.loads(pickle.dumps(x)).cpu(), x.cpu())
