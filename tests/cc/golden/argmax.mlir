@@ -14,7 +14,7 @@ module @argmax {
       %10 = stablehlo.or %4, %9 : tensor<i1>
       %11 = stablehlo.and %6, %7 : tensor<i1>
       %12 = stablehlo.or %5, %11 : tensor<i1>
-      %13 = stablehlo.compare LT, %arg2, %arg4 : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      %13 = stablehlo.compare LT, %arg2, %arg4, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
       %14 = stablehlo.and %12, %13 : tensor<i1>
       %15 = stablehlo.or %10, %14 : tensor<i1>
       %16 = stablehlo.or %10, %12 : tensor<i1>

@@ -11,7 +11,7 @@ module @reduce {
     %8 = stablehlo.constant dense<true> : tensor<i1>
     %9 = stablehlo.constant dense<0> : tensor<i8>
     %10 = stablehlo.broadcast_in_dim %9, dims = [] : (tensor<i8>) -> tensor<2x3xi8>
-    %11 = stablehlo.compare NE, %arg1, %10 : (tensor<2x3xi8>, tensor<2x3xi8>) -> tensor<2x3xi1>
+    %11 = stablehlo.compare NE, %arg1, %10, SIGNED : (tensor<2x3xi8>, tensor<2x3xi8>) -> tensor<2x3xi1>
     %12 = stablehlo.reduce(%11 init: %8) applies stablehlo.and across dimensions = [0] : (tensor<2x3xi1>, tensor<i1>) -> tensor<3xi1>
     %13 = stablehlo.reshape %12 : (tensor<3xi1>) -> tensor<1x3xi1>
     %14 = stablehlo.constant dense<false> : tensor<i1>
