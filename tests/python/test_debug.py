@@ -44,7 +44,6 @@ CASES: list[tuple[str, int, int, str, Callable[[], object]]] = [
     ("nll_loss", 1, -2, "[0, 4)", lambda: F.cross_entropy(x(), t(0, -2, 1))),
     ("take", 0, 12, "[-12, 12)", lambda: x().take(t(12))),
     ("put", 0, -13, "[-12, 12)", lambda: x().put_(t(-13), torch.ones(1, device="tpu"))),
-    ("gather", 1, 4, "[0, 4)", lambda: torch.take_along_dim(x(), t(4, 0, 0).view(3, 1), 1)),
 ]
 
 
