@@ -136,6 +136,8 @@ void PrepareTpuEnvironment(const HardwareRoots& roots) {
     setenv("TPU_ACCELERATOR_TYPE", "v5litepod-4", kKeep);
     setenv("TPU_WORKER_HOSTNAMES", "localhost", kKeep);
     setenv("TPU_LOG_DIR", "disabled", kKeep);
+    // Its lock file keeps a second process from the chips; compiling for a topology uses none.
+    setenv("ALLOW_MULTIPLE_LIBTPU_LOAD", "1", kKeep);
   }
   setenv("TPU_STDERR_LOG_LEVEL", "3", kKeep);
   setenv("TPU_MIN_LOG_LEVEL", "3", kKeep);

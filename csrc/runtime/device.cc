@@ -212,6 +212,8 @@ pjrt::Event Device::Run(Task& task) {
   pjrt::Event ready;
   Status status = task.run ? task.run() : Status();
   if (status.ok() && task.program) status = RunProgram(task, &ready);
+  // A transfer is done when its buffer is there, not when it has been started.
+  if (status.ok() && task.run && !task.outputs.empty()) ready = task.outputs.front()->buffer()->ready();
   if (!status.ok()) {
     Fail(task, status);
   } else if (task.done) {

@@ -451,7 +451,8 @@ def start(code: str, **environment: str) -> subprocess.Popen[str]:
 def test_interrupt_during_a_compilation():
     """Ctrl-C ends the wait at once, and the device works afterwards."""
     code = """
-        import time, torch
+        import signal, time, torch
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell starts without it
         def slow(n, count=40):  # sorts take the compiler long
             return [torch.randn(7, n + i, device="tpu").sort(stable=True, dim=0).values.cumsum(1) for i in range(count)]
         torch.arange(2.0, device="tpu").cpu()

@@ -160,6 +160,7 @@ def test_events_across_devices():
 def test_interrupt_while_waiting():
     code = """
         import signal, threading, time, torch
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell starts without it
         x = torch.ones(1500, 1500, device="tpu")
         torch.tpu.synchronize()
         start = time.monotonic()
