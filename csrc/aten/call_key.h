@@ -66,10 +66,6 @@ class CallTable {
     std::lock_guard lock(mutex_);
     return table_.emplace(key.Hash(), std::make_pair(key, std::move(entry)))->second.second.get();
   }
-  size_t size() const {
-    std::lock_guard lock(mutex_);
-    return table_.size();
-  }
 
  private:
   mutable std::mutex mutex_;  // guards table_

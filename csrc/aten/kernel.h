@@ -60,10 +60,6 @@ class OpKernel final : public c10::OperatorKernel {
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   // As operator(), for kernels that prepare the stack themselves.
   void Run(torch::jit::Stack* stack);
-  const SchemaPlan& plan() const { return plan_; }
-  const c10::OperatorHandle& handle() const { return handle_; }
-  // Distinct keys so far.
-  size_t num_entries() const { return table_.size(); }
 
  private:
   c10::OperatorHandle handle_;

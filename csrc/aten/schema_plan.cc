@@ -193,7 +193,6 @@ SchemaPlan MakePlan(const FunctionSchema& schema) {
     const Argument& argument = arguments[i];
     ArgumentPlan p;
     p.mutated = argument.alias_info() && argument.alias_info()->isWrite();
-    p.is_out = IsOut(argument);
     switch (KindOf(argument)) {
       case Kind::kValue: p.role = Role::kTensor; break;
       case Kind::kValueList: p.role = Role::kTensorList; break;
@@ -216,7 +215,6 @@ SchemaPlan MakePlan(const FunctionSchema& schema) {
       case Kind::kIgnore: p.role = Role::kIgnored; break;
       default: break;
     }
-    if (Unwrap(argument.real_type()).kind() == TypeKind::DeviceObjType) plan.has_device_argument = true;
     plan.arguments.push_back(p);
   }
   for (const auto& ret : schema.returns()) {
@@ -228,9 +226,6 @@ SchemaPlan MakePlan(const FunctionSchema& schema) {
       }
     }
     plan.returns.push_back(index);
-  }
-  if (lowering) {
-    for (const lowering::Param& p : lowering->params) plan.random |= p.kind == Kind::kRng;
   }
   return plan;
 }

@@ -26,7 +26,6 @@ enum class Role : uint8_t {
 struct ArgumentPlan {
   Role role = Role::kAttribute;
   bool mutated = false;
-  bool is_out = false;                        // an out= argument: not one of the functional op's operands
   std::optional<c10::Scalar> default_scalar;  // kScalar: this value is baked (alpha=1), all others are data
 };
 
@@ -44,8 +43,6 @@ struct SchemaPlan {
   LoweringMatch match;
   // Per return: the mutated argument that it is, or -1 for a new tensor (or list of them).
   std::vector<int> returns;
-  bool has_device_argument = false;
-  bool random = false;
 };
 
 // The lowering for a schema: its own name, or the functional form of an in-place, out= or _foreach_ variant.

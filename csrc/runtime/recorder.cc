@@ -10,7 +10,6 @@ namespace tpu::runtime {
 namespace {
 
 std::atomic<Mode> default_mode{Mode::kStrict};
-thread_local std::optional<Mode> thread_mode;
 thread_local Capture* current_capture = nullptr;
 std::atomic<int64_t> run_count{0};
 
@@ -45,10 +44,8 @@ Status CheckIndices(Device& device, const Op& op, const std::vector<ValuePtr>& o
 
 }  // namespace
 
-Mode CurrentMode() { return thread_mode ? *thread_mode : default_mode.load(std::memory_order_relaxed); }
+Mode CurrentMode() { return default_mode.load(std::memory_order_relaxed); }
 void SetDefaultMode(Mode mode) { default_mode.store(mode, std::memory_order_relaxed); }
-void SetThreadMode(std::optional<Mode> mode) { thread_mode = mode; }
-std::optional<Mode> ThreadMode() { return thread_mode; }
 int64_t RunCount() { return run_count.load(std::memory_order_relaxed); }
 
 Capture::Capture() : outer_(current_capture) { current_capture = this; }

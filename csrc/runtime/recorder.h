@@ -13,11 +13,9 @@ namespace tpu::runtime {
 
 enum class Mode { kStrict, kDebug };
 
-// Process-wide default, overridden per thread by ModeGuard (torchtpu.mode as a context manager).
+// Process-wide: a backward pass runs on autograd's own threads.
 Mode CurrentMode();
 void SetDefaultMode(Mode mode);
-void SetThreadMode(std::optional<Mode> mode);
-std::optional<Mode> ThreadMode();
 
 // Records `op` on `device` and returns its outputs, pending. In strict mode it is submitted at once; in debug mode also
 // awaited and its index checks read (the Status is that error); under a Capture it joins the capture's graph.
