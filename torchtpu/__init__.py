@@ -1,7 +1,18 @@
 """A native PyTorch device `tpu`: importing this package (or torch, which does it) registers it."""
 
 from torchtpu._entry import autoload as _autoload
+from torchtpu._explain import explain
 from torchtpu._registration import device, fallbacks, platform
-from torchtpu.modes import get_mode, mode, set_mode
+from torchtpu.modes import get_mode, mode, set_fuse_options, set_mode
 
-__all__ = ["_autoload", "device", "fallbacks", "get_mode", "mode", "platform", "set_mode"]
+__all__ = [
+    "_autoload",
+    "device",
+    "explain",
+    "fallbacks",
+    "get_mode",
+    "mode",
+    "platform",
+    "set_fuse_options",
+    "set_mode",
+]

@@ -1,14 +1,19 @@
-"""How recorded ops are run: `strict` submits each op at once; `debug` also waits for it and checks indices."""
+"""How recorded ops are run.
+
+- `strict` submits each op at once;
+- `debug` also waits for it and checks indices;
+- `fuse` gathers ops and runs many as one program.
+"""
 
 import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Literal, get_args
 
 from torchtpu import _C
 
-Mode = Literal["strict", "debug"]
+Mode = Literal["strict", "debug", "fuse"]
 
 _lock = threading.Lock()
 _overrides: dict[object, Mode] = {}  # of the context managers now entered, innermost last
@@ -23,11 +28,10 @@ def set_mode(mode: Mode) -> None:
     """Sets the mode of the process, until a context manager overrides it."""
     global _default
     with _lock:
+        _check(mode)
+        _default = mode
         if not _overrides:
             _C._set_mode(mode)
-        else:
-            _check(mode)
-        _default = mode
 
 
 @contextmanager
@@ -49,13 +53,29 @@ def mode(mode: Mode) -> Iterator[None]:
             _apply()
 
 
+def set_fuse_options(*, wait: bool = False, idle_ms: int = 20) -> None:
+    """Options of the `fuse` mode, for the whole process.
+
+    Args:
+        wait: Wait for a new fused program to be compiled. Without it (the default) the ops run one by one meanwhile, so
+            that nothing stalls; which of the two an op meets then depends on the compiler's speed. With it every run of
+            a script makes the same programs at the same places, and the same numbers to the last digit.
+            `TORCHTPU_FUSE_WAIT=1` sets it from outside.
+        idle_ms: Milliseconds without a new op after which a device that has nothing to do gets what was gathered so
+            far. 0 is never. Ignored, as 0, with `wait`.
+    """
+    if idle_ms < 0:
+        raise ValueError(f"idle_ms: expected a number of milliseconds from 0 on, found {idle_ms}")
+    _C._set_fuse_options(bool(wait), 0 if wait else int(idle_ms))
+
+
 def _apply() -> None:
     _C._set_mode(next(reversed(_overrides.values()), _default))
 
 
-def _check(mode: str) -> None:
-    if mode not in ("strict", "debug"):
-        raise ValueError(f"mode: expected 'strict' or 'debug', found {mode!r}")
+def _check(mode: str, name: str = "mode") -> None:
+    if mode not in get_args(Mode):
+        raise ValueError(f"{name}: expected 'strict', 'debug' or 'fuse', found {mode!r}")
 
 
 def _from_environment() -> Mode:
@@ -63,10 +83,11 @@ def _from_environment() -> Mode:
     if os.environ.get("TPU_LAUNCH_BLOCKING", "0") not in ("", "0"):
         return "debug"
     mode = os.environ.get("TORCHTPU_MODE", "strict")
-    if mode not in ("strict", "debug"):
-        raise ValueError(f"TORCHTPU_MODE: expected 'strict' or 'debug', found {mode!r}")
+    _check(mode, "TORCHTPU_MODE")
     return mode  # type: ignore[return-value]
 
 
 _default = _from_environment()
 _C._set_mode(_default)
+if os.environ.get("TORCHTPU_FUSE_WAIT", "0") not in ("", "0"):
+    set_fuse_options(wait=True)

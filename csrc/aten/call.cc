@@ -222,7 +222,7 @@ void ReadCall(const SchemaPlan& plan, c10::ArrayRef<IValue> arguments, bool bake
   call->plan = &plan;
   call->arguments = arguments;
   // The default dtype is what integers divide to.
-  call->key.Add(static_cast<uint64_t>(runtime::CurrentMode()) |
+  call->key.Add(static_cast<uint64_t>(runtime::CurrentMode() == runtime::Mode::kDebug) |
                 static_cast<uint64_t>(c10::get_default_dtype_as_scalartype()) << 8);
   Reader reader(*call, bake_scalars);
   for (size_t i = 0; i < arguments.size(); ++i) {

@@ -43,17 +43,19 @@ void CopyFromHost(at::Tensor& self, const at::Tensor& source, bool non_blocking)
 }
 
 void CopyToHost(at::Tensor& self, const at::Tensor& source) {
-  runtime::ValuePtr value = ContiguousValue(source);
+  const at::Tensor dense = Dense(source);
+  const runtime::ValuePtr value = SlotOf(dense).Get();
   const bool direct = self.is_contiguous() && self.scalar_type() == source.scalar_type() &&
                       self.sizes() == source.sizes() && !self.is_conj() && !self.is_neg();
   at::Tensor target = direct ? self : at::empty(source.sizes(), self.options().dtype(source.scalar_type()));
-  RaiseIfError(runtime::ReadToHost(value->device(), *value, target.mutable_data_ptr(), target.nbytes()));
+  RaiseIfError(runtime::ReadToHost(*value, target.mutable_data_ptr(), target.nbytes()));
   if (!direct) self.copy_(target);
 }
 
 void CopyAcrossDevices(at::Tensor& self, const at::Tensor& source) {
-  runtime::ValuePtr from = ContiguousValue(source);
-  from->device().AwaitValue(*from);
+  const at::Tensor dense = Dense(source);
+  const runtime::ValuePtr from = SlotOf(dense).Get();
+  runtime::Await(*from, runtime::FlushReason::kCopy);
   if (!from->buffer()) Raise(*from->error());
   runtime::Device& device = SlotOf(self).device();
   pjrt::Buffer buffer = ValueOrRaise(from->buffer()->CopyToDevice(device.pjrt_device()));
@@ -93,8 +95,9 @@ at::Tensor CopyFromAndResize(const at::Tensor& self, const at::Tensor& destinati
 
 at::Scalar LocalScalarDense(const at::Tensor& self) {
   at::Tensor host = at::empty({}, at::TensorOptions().dtype(self.scalar_type()));
-  runtime::ValuePtr value = ContiguousValue(self);
-  RaiseIfError(runtime::ReadToHost(value->device(), *value, host.mutable_data_ptr(), host.nbytes()));
+  const at::Tensor dense = Dense(self);
+  const runtime::ValuePtr value = SlotOf(dense).Get();
+  RaiseIfError(runtime::ReadToHost(*value, host.mutable_data_ptr(), host.nbytes()));
   return at::_local_scalar_dense(host);
 }
 
@@ -122,12 +125,12 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 
 }  // namespace
 
-runtime::ValuePtr ContiguousValue(const at::Tensor& tensor) {
-  runtime::ValuePtr value = SlotOf(tensor).Get();
-  if (value && IsWhole(tensor, *value)) return value;
+at::Tensor Dense(const at::Tensor& tensor) {
+  const runtime::ValuePtr value = SlotOf(tensor).Get();
+  if (value && IsWhole(tensor, *value)) return tensor;
   Stack stack{tensor, c10::MemoryFormat::Contiguous};
   CallKernel("aten::clone", "", &stack);
-  return SlotOf(stack.back().toTensor()).Get();
+  return stack.back().toTensor();
 }
 
 runtime::ValuePtr Upload(runtime::Device& device, const at::Tensor& source, bool non_blocking) {

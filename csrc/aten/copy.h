@@ -7,8 +7,8 @@
 
 namespace tpu::aten {
 
-// The tensor's elements as one row-major Value of its sizes: its own Value where that is it already.
-runtime::ValuePtr ContiguousValue(const at::Tensor& tensor);
+// A tensor with the same elements whose slot has them as one row-major Value of its sizes: itself where it is one.
+at::Tensor Dense(const at::Tensor& tensor);
 
 // Copies `source` (contiguous, on the host) to the device. Small data and pinned memory with `non_blocking` do not wait.
 runtime::ValuePtr Upload(runtime::Device& device, const at::Tensor& source, bool non_blocking);

@@ -8,6 +8,7 @@
 
 #include "aten/errors.h"
 #include "runtime/platform.h"
+#include "runtime/recorder.h"
 #include "runtime/stream.h"
 
 namespace tpu::aten {
@@ -111,12 +112,15 @@ class GuardImpl final : public c10::impl::DeviceGuardImplInterface {
   }
   bool queryStream(const c10::Stream& stream) const override {
     const runtime::StreamId id = CheckedStream(stream);
-    const runtime::Device* device = OpenedDevice(stream.device_index());
-    return device == nullptr || device->Completed(runtime::StreamPosition(stream.device_index(), id));
+    runtime::Device* device = OpenedDevice(stream.device_index());
+    if (device == nullptr) return true;
+    runtime::Flush(*device, runtime::FlushReason::kSynchronize);
+    return device->Completed(runtime::StreamPosition(stream.device_index(), id));
   }
   void synchronizeStream(const c10::Stream& stream) const override {
     const runtime::StreamId id = CheckedStream(stream);
     if (runtime::Device* device = OpenedDevice(stream.device_index())) {
+      runtime::Flush(*device, runtime::FlushReason::kSynchronize);
       device->Await(runtime::StreamPosition(stream.device_index(), id));
       RaiseIfError(device->TakeError());
     }
@@ -178,6 +182,7 @@ runtime::Device& DeviceAt(int64_t index) {
 }
 
 void Synchronize(runtime::Device& device) {
+  runtime::Flush(device, runtime::FlushReason::kSynchronize);
   device.Await(device.last_submitted());
   RaiseIfError(device.TakeError());
 }

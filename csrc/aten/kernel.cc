@@ -104,11 +104,11 @@ std::vector<c10::IValue> RecordCall(const Call& call, const Entry& entry) {
     Append(rng, seed);
     Append(rng, offset);
   }
-  std::vector<runtime::ValuePtr> values =
+  const runtime::Recorded values =
       ValueOrRaise(runtime::Record(*call.device, entry.op, std::move(inputs), std::move(rng)));
-  for (size_t i = 0; i < outputs.size(); ++i) SlotOf(outputs[i]).Set(std::move(values[i]));
+  for (size_t i = 0; i < outputs.size(); ++i) SlotOf(outputs[i]).Set(values[i]);
   for (size_t i = 0; i < entry.writes.size(); ++i) {
-    Write(*call.tensors[entry.writes[i]].tensor, std::move(values[outputs.size() + i]));
+    Write(*call.tensors[entry.writes[i]].tensor, values[outputs.size() + i]);
   }
   return MakeReturns(call, entry, std::move(outputs));
 }

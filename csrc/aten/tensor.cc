@@ -67,8 +67,7 @@ runtime::Slot& SlotOf(const at::Tensor& tensor) {
 
 void Write(const at::Tensor& tensor, runtime::ValuePtr value) {
   if (runtime::Capture* capture = runtime::Capture::Current()) {
-    capture->writes.push_back(
-        {&SlotOf(tensor), SlotOf(tensor).Get(), std::make_shared<const c10::Storage>(tensor.storage())});
+    capture->NoteWrite(SlotOf(tensor), std::make_shared<const c10::Storage>(tensor.storage()));
   }
   SlotOf(tensor).Set(std::move(value));
 }

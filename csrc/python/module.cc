@@ -11,6 +11,8 @@ PYBIND11_MODULE(_C, m) {
   tpu::python::BindDevice(m);
   tpu::python::BindMemory(m);
   tpu::python::BindStream(m);
+  tpu::python::BindExplain(m);
+  tpu::python::BindExplain(m);
   tpu::python::BindMode(m);
   tpu::python::BindOps(m);
   tpu::python::BindAot(m);

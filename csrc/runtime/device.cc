@@ -4,6 +4,8 @@
 
 #include "runtime/platform.h"
 #include "runtime/program.h"
+#include "runtime/recorder.h"
+#include "runtime/window.h"
 
 namespace tpu::runtime {
 namespace {
@@ -67,11 +69,16 @@ class ReleaseGuard {
 void SetWaitHooks(WaitHooks hooks) { wait_hooks = hooks; }
 
 Device::Device(std::shared_ptr<pjrt::Client> client, const pjrt::Device& device, int index)
-    : client_(std::move(client)), pjrt_device_(&device), index_(index), thread_([this] { Loop(); }) {}
+    : client_(std::move(client)),
+      pjrt_device_(&device),
+      index_(index),
+      window_(std::make_unique<Window>(*this)),
+      thread_([this] { Loop(); }) {}
 
 Device::~Device() { Shutdown(); }
 
 void Device::Shutdown() {
+  window_->Flush(FlushReason::kSynchronize);
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -108,11 +115,19 @@ Status Device::CheckUsable() const {
 }
 
 Sequence Device::Submit(Task task) {
-  const int64_t bytes = OutputBytes(task);
+  WaitForRoom();
+  return Enqueue(std::move(task));
+}
+
+void Device::WaitForRoom() {
   if (queued_.load(std::memory_order_relaxed) >= kMaxQueued ||
       in_flight_bytes_.load(std::memory_order_relaxed) > kMaxQueuedBytes) {
     WaitUntil([this] { return queued_.load() < kMaxQueued / 2 && in_flight_bytes_.load() <= kMaxQueuedBytes / 2; });
   }
+}
+
+Sequence Device::Enqueue(Task task) {
+  const int64_t bytes = OutputBytes(task);
   Sequence sequence;
   bool wake;
   {
@@ -187,8 +202,20 @@ void Device::Loop() {
       std::unique_lock lock(mutex_);
       if (queue_.empty()) {
         sleeping_ = true;
-        work_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+        const auto wanted = [this] { return stopping_ || !queue_.empty(); };
+        const auto idle = CurrentMode() == Mode::kFuse ? GetFuseOptions().idle : std::chrono::milliseconds(0);
+        bool flush = false;
+        if (idle.count() == 0) {
+          work_.wait(lock, wanted);
+        } else {
+          flush = !work_.wait_for(lock, idle, wanted);
+        }
         sleeping_ = false;
+        if (flush) {
+          lock.unlock();
+          if (!window_->empty()) window_->FlushIdle();
+          continue;
+        }
         if (queue_.empty()) return;
       }
       batch.swap(queue_);

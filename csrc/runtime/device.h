@@ -22,6 +22,7 @@
 namespace tpu::runtime {
 
 class Program;
+class Window;
 
 struct MemoryStats {
   int64_t allocated_bytes = 0, peak_bytes = 0, allocations = 0, frees = 0, limit_bytes = 0;
@@ -57,6 +58,11 @@ class Device {
   Status CheckUsable() const;
   // Queues a task; returns its place in the order. May block for back-pressure. After Shutdown the task fails at once.
   Sequence Submit(Task task);
+  // The two halves of Submit, for who holds a lock in between: waits until less is in flight; queues, and never blocks.
+  void WaitForRoom();
+  Sequence Enqueue(Task task);
+  // What fuse mode has recorded here and not yet run.
+  Window& window() const { return *window_; }
   Sequence last_submitted() const { return submitted_.load(std::memory_order_acquire); }
   bool Completed(Sequence sequence) const { return completed_.load(std::memory_order_acquire) >= sequence; }
   // Blocks until the task is done. `poll` is called about every 50 ms and may throw (Ctrl-C); the device stays usable.
@@ -100,6 +106,7 @@ class Device {
   std::shared_ptr<pjrt::Client> client_;
   const pjrt::Device* pjrt_device_;
   int index_;
+  std::unique_ptr<Window> window_;
 
   std::mutex mutex_;  // guards queue_, stopping_, error_
   std::condition_variable work_, progress_;

@@ -1,9 +1,12 @@
 #include "runtime/op.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <unordered_map>
 #include <unordered_set>
+
+#include "hlo/fingerprint.h"
 
 namespace tpu::runtime {
 
@@ -12,9 +15,18 @@ const TypePtr& RngStateType() {
   return type;
 }
 
+namespace {
+
+uint64_t NextId() {
+  static std::atomic<uint64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
 Op::Op(std::string name, EmitFn emit, std::vector<TypePtr> inputs, const std::vector<std::pair<int, int>>& replaces,
        bool checks)
-    : name_(std::move(name)), emit_(std::move(emit)), inputs_(std::move(inputs)) {
+    : name_(std::move(name)), emit_(std::move(emit)), inputs_(std::move(inputs)), id_(NextId()) {
   hlo::Builder b;
   b.EnableChecks(checks);
   b.SetCheckedOp(name_);
@@ -44,6 +56,7 @@ Op::Op(std::string name, EmitFn emit, std::vector<TypePtr> inputs, const std::ve
     if (fits && !taken && !given) {
       b.Donate(input, result);
       donations_.emplace_back(input, result);
+      replaces_.emplace_back(input, output);
     }
   }
   for (const auto& check : b.checks()) {
@@ -56,11 +69,31 @@ Op::Op(std::string name, EmitFn emit, std::vector<TypePtr> inputs, const std::ve
   else
     b.DropParameter(rng);
   text_ = b.Finish(results);
+  content_ = hlo::FingerprintOf(text_).lo;
 }
 
 const std::shared_ptr<Program>& Op::program(pjrt::Client& client) {
-  std::call_once(once_, [&] { program_ = std::make_shared<Program>(client, text_, donations_, name_); });
+  Prepare(client);
   return program_;
+}
+
+bool Op::Prepare(pjrt::Client& client) {
+  bool made = false;
+  std::call_once(once_, [&] {
+    program_ = std::make_shared<Program>(client, text_, donations_, name_);
+    made = true;
+  });
+  return made;
+}
+
+std::string TypesOf(std::span<const TypePtr> types) {
+  std::string text;
+  for (const TypePtr& type : types) {
+    text += (text.empty() ? "" : ", ") + std::string(Name(type->dtype)) + "[";
+    for (size_t i = 0; i < type->dims.size(); ++i) text += (i ? "," : "") + std::to_string(type->dims[i]);
+    text += "]";
+  }
+  return text;
 }
 
 namespace {

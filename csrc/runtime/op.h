@@ -41,12 +41,20 @@ class Op {
   // Per output, the input that it simply is, or -1: nothing runs for it.
   const std::vector<int>& alias() const { return alias_; }
   bool all_alias() const { return all_alias_; }
+  // (input, output) pairs where the output may take the input's memory.
+  const std::vector<std::pair<int, int>>& replaces() const { return replaces_; }
+  // Hash of what it computes, the same in every process.
+  uint64_t content() const { return content_; }
+  // Unique among the ops of this process.
+  uint64_t id() const { return id_; }
   int64_t rng_words() const { return rng_words_; }
   // Index checks of debug mode; the program has one i64[2] result each after the outputs.
   const std::vector<Check>& checks() const { return checks_; }
   // The StableHLO of the op alone.
   const std::string& text() const { return text_; }
   const std::shared_ptr<Program>& program(pjrt::Client& client);
+  // Has the program made, in the background. True the first time.
+  bool Prepare(pjrt::Client& client);
 
  private:
   std::string name_;
@@ -56,12 +64,17 @@ class Op {
   bool all_alias_ = false;
   int64_t rng_words_ = 0;
   std::vector<Check> checks_;
-  std::vector<std::pair<int, int>> donations_;
+  std::vector<std::pair<int, int>> replaces_;
+  std::vector<std::pair<int, int>> donations_;  // as replaces_, of the program's results
   std::string text_;
+  uint64_t content_ = 0, id_;
   std::once_flag once_;
   std::shared_ptr<Program> program_;
 };
 using OpPtr = std::shared_ptr<Op>;
+
+// "f32[2,3], i64[]", for messages.
+std::string TypesOf(std::span<const TypePtr> types);
 
 // ui64[2]: a generator's seed and offset.
 const TypePtr& RngStateType();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -18,6 +19,12 @@ std::mutex texts_mutex;  // guards Texts()
 std::vector<Program::Text>& Texts() {
   static auto& texts = *new std::vector<Program::Text>;
   return texts;
+}
+
+void RecordText(const std::string& name, const std::string& text) {
+  if (!recording.load(std::memory_order_relaxed)) return;
+  std::lock_guard lock(texts_mutex);
+  Texts().push_back({name, text});
 }
 
 // On the CPU plugin level 2 compiles dots ten times faster than the default and the code runs as fast or faster.
@@ -71,17 +78,33 @@ class CompilePool {
 
 Program::Program(pjrt::Client& client, std::string text, std::vector<std::pair<int, int>> donations, std::string name)
     : donations_(std::move(donations)), name_(std::move(name)) {
-  if (recording.load(std::memory_order_relaxed)) {
-    std::lock_guard lock(texts_mutex);
-    Texts().push_back({name_, text});
-  }
+  RecordText(name_, text);
+  Start(client, [text = std::move(text)] { return text; });
+}
+
+Program::Program(pjrt::Client& client, std::function<std::string()> emit, std::vector<std::pair<int, int>> donations,
+                 std::string name)
+    : donations_(std::move(donations)), name_(std::move(name)) {
+  Start(client, [emit = std::move(emit), name = name_] {
+    std::string text = emit();
+    RecordText(name, text);
+    return text;
+  });
+}
+
+void Program::Start(pjrt::Client& client, std::function<std::string()> emit) {
   using Compiled = Result<std::unique_ptr<pjrt::LoadedExecutable>>;
   auto promise = std::make_shared<std::promise<std::shared_ptr<Compiled>>>();
   compiled_ = promise->get_future().share();
-  CompilePool::Get().Run([promise, client = client.shared_from_this(), text = std::move(text)] {
+  CompilePool::Get().Run([promise, client = client.shared_from_this(), emit = std::move(emit)] {
     compile_count.fetch_add(1, std::memory_order_relaxed);
-    promise->set_value(std::make_shared<Compiled>(client->Compile(text, Options(*client))));
+    promise->set_value(std::make_shared<Compiled>(client->Compile(emit(), Options(*client))));
   });
+}
+
+bool Program::Ready() const {
+  return executable_.load(std::memory_order_acquire) != nullptr ||
+         compiled_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
 Result<pjrt::LoadedExecutable*> Program::Executable() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
@@ -17,6 +18,11 @@ class Program {
  public:
   // Starts compiling in the background. `donations`: (parameter, result) pairs that may share memory.
   Program(pjrt::Client& client, std::string text, std::vector<std::pair<int, int>> donations, std::string name);
+  // As above; `emit` makes the text there too.
+  Program(pjrt::Client& client, std::function<std::string()> emit, std::vector<std::pair<int, int>> donations,
+          std::string name);
+  // Compiled, or refused: Executable() will not block.
+  bool Ready() const;
   // Blocks until compiled; submission thread.
   Result<pjrt::LoadedExecutable*> Executable();
   const std::vector<std::pair<int, int>>& donations() const { return donations_; }
@@ -31,6 +37,8 @@ class Program {
   static int64_t CompileCount();
 
  private:
+  void Start(pjrt::Client& client, std::function<std::string()> emit);
+
   std::vector<std::pair<int, int>> donations_;
   std::string name_;
   std::shared_future<std::shared_ptr<Result<std::unique_ptr<pjrt::LoadedExecutable>>>> compiled_;

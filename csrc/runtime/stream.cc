@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "runtime/recorder.h"
+
 namespace tpu::runtime {
 namespace {
 
@@ -28,6 +30,7 @@ StreamId NextPoolStream(int device, bool high_priority) {
 void Event::Record(Device& device, StreamId stream) {
   auto mark = std::make_shared<Mark>();
   mark->device = &device;
+  Flush(device, FlushReason::kEvent);
   if (timed_) {
     mark->sequence = device.Submit(HostTask("event", [mark] {
       const auto now = std::chrono::steady_clock::now().time_since_epoch();

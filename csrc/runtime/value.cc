@@ -66,7 +66,10 @@ Result<std::unique_ptr<Slot>> Slot::Create(Device& device, size_t size_bytes) {
   return slot;
 }
 
-Slot::~Slot() { device_->Remove(*this); }
+Slot::~Slot() {
+  if (value_) value_->LetGo();
+  device_->Remove(*this);
+}
 
 Status Slot::Resize(size_t size_bytes) { return device_->Resize(*this, size_bytes); }
 
@@ -76,8 +79,12 @@ ValuePtr Slot::Get() const {
 }
 
 void Slot::Set(ValuePtr value) {
-  SpinGuard guard(lock_);
-  value_.swap(value);
+  if (value) value->Hold();
+  {
+    SpinGuard guard(lock_);
+    value_.swap(value);
+  }
+  if (value) value->LetGo();
 }
 
 }  // namespace tpu::runtime

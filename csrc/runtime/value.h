@@ -42,6 +42,19 @@ class Value : public c10::intrusive_ptr_target {
   // Contents known at record time; empty when they are not.
   const std::string& host_bytes() const { return host_bytes_; }
 
+  // Slots that point here, and results that are on their way into one. While there are none, no program has to compute it.
+  void Hold() { holds_.fetch_add(1, std::memory_order_relaxed); }
+  void LetGo() { holds_.fetch_sub(1, std::memory_order_acq_rel); }
+  bool held() const { return holds_.load(std::memory_order_acquire) > 0; }
+
+  // Its place in the recording that last met it (recording.h); guarded by the window's mutex.
+  struct Place {
+    uint64_t recording = 0;
+    uint32_t index = 0;
+    bool produced = false;  // there, or taken from before
+  };
+  Place& place() { return place_; }
+
   // --- submission thread, or any thread once ready()
   void Fulfil(pjrt::Buffer buffer);
   void Fail(std::shared_ptr<const Status> error);
@@ -58,6 +71,8 @@ class Value : public c10::intrusive_ptr_target {
   int64_t counted_bytes_ = 0;
   std::shared_ptr<const Status> error_;
   std::atomic<State> state_{State::kPending};
+  std::atomic<int32_t> holds_{0};
+  Place place_;
 };
 using ValuePtr = c10::intrusive_ptr<Value>;
 

@@ -46,7 +46,7 @@ def test_override_ends_with_an_exception():
 
 @pytest.mark.parametrize("use", [torchtpu.set_mode, lambda name: torchtpu.mode(name).__enter__()])
 def test_unknown_mode(use):
-    with pytest.raises(ValueError, match="mode: expected 'strict' or 'debug', found 'fast'"):
+    with pytest.raises(ValueError, match="mode: expected 'strict', 'debug' or 'fuse', found 'fast'"):
         use("fast")
     assert torchtpu.get_mode() == "strict"
 
@@ -90,7 +90,7 @@ def test_bad_environment_is_reported():
             print(error)
     """
     assert run(code, TORCHTPU_MODE="fast", TORCH_DEVICE_BACKEND_AUTOLOAD="0") == (
-        "TORCHTPU_MODE: expected 'strict' or 'debug', found 'fast'"
+        "TORCHTPU_MODE: expected 'strict', 'debug' or 'fuse', found 'fast'"
     )
 
 

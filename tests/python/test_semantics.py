@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
@@ -204,7 +204,11 @@ def test_donation_and_sharing_never_touch_a_live_tensor(picks):
         for op, i, j in picks:
             x, y = live[i % len(live)], live[j % len(live)]
             kept.append(x.clone())
-            live.append(OPS[op](x, y))
+            try:
+                live.append(OPS[op](x, y))
+            except RuntimeError:  # partly overlapping memory
+                assume(device != "cpu")
+                raise
         return [*live, *kept]
 
     both(run)
