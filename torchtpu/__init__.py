@@ -1,7 +1,8 @@
 """A native PyTorch device `tpu`: importing this package (or torch, which does it) registers it."""
 
+from torchtpu import cache
 from torchtpu._entry import autoload as _autoload
 from torchtpu._registration import device, fallbacks, platform
 from torchtpu.modes import get_mode, mode, set_mode
 
-__all__ = ["_autoload", "device", "fallbacks", "get_mode", "mode", "platform", "set_mode"]
+__all__ = ["_autoload", "cache", "device", "fallbacks", "get_mode", "mode", "platform", "set_mode"]

@@ -1,17 +1,15 @@
 #include "runtime/program.h"
 
-#include <algorithm>
 #include <atomic>
-#include <condition_variable>
-#include <deque>
-#include <functional>
 #include <mutex>
-#include <thread>
+
+#include "cache/compilation.h"
 
 namespace tpu::runtime {
 namespace {
 
-std::atomic<int64_t> compile_count{0};
+using cache::Compilation;
+using Urgency = cache::CompilePool::Urgency;
 
 std::atomic<bool> recording{false};
 std::mutex texts_mutex;  // guards Texts()
@@ -30,67 +28,34 @@ pjrt::CompileOptions Options(const pjrt::Client& client) {
   return options;
 }
 
-// Two compilations at once: the recording thread of a training step meets dozens of new ops in a row.
-class CompilePool {
- public:
-  static CompilePool& Get() {
-    static auto& pool = *new CompilePool;  // its threads live as long as the process
-    return pool;
-  }
-  void Run(std::function<void()> job) {
-    {
-      std::lock_guard lock(mutex_);
-      jobs_.push_back(std::move(job));
-    }
-    ready_.notify_one();
-  }
-
- private:
-  CompilePool() {
-    const unsigned threads = std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
-    for (unsigned i = 0; i < threads; ++i) std::thread([this] { Loop(); }).detach();
-  }
-  void Loop() {
-    for (;;) {
-      std::function<void()> job;
-      {
-        std::unique_lock lock(mutex_);
-        ready_.wait(lock, [this] { return !jobs_.empty(); });
-        job = std::move(jobs_.front());
-        jobs_.pop_front();
-      }
-      job();
-    }
-  }
-  std::mutex mutex_;  // guards jobs_
-  std::condition_variable ready_;
-  std::deque<std::function<void()>> jobs_;
-};
-
 }  // namespace
 
-Program::Program(pjrt::Client& client, std::string text, std::vector<std::pair<int, int>> donations, std::string name)
+Program::Program(pjrt::Client& client, std::string text, std::vector<std::pair<int, int>> donations, std::string name,
+                 Start start)
     : donations_(std::move(donations)), name_(std::move(name)) {
   if (recording.load(std::memory_order_relaxed)) {
     std::lock_guard lock(texts_mutex);
     Texts().push_back({name_, text});
   }
-  using Compiled = Result<std::unique_ptr<pjrt::LoadedExecutable>>;
-  auto promise = std::make_shared<std::promise<std::shared_ptr<Compiled>>>();
-  compiled_ = promise->get_future().share();
-  CompilePool::Get().Run([promise, client = client.shared_from_this(), text = std::move(text)] {
-    compile_count.fetch_add(1, std::memory_order_relaxed);
-    promise->set_value(std::make_shared<Compiled>(client->Compile(text, Options(*client))));
-  });
+  compilation_ =
+      Compilation::Of(cache::CompileCache::Get(), client, std::move(text), Options(client), donations_, name_);
+  switch (start) {
+    case Start::kCompile: compilation_->Compile(Urgency::kNow); break;
+    case Start::kBackground: compilation_->Compile(Urgency::kBackground); break;
+    case Start::kLoad: compilation_->Load(); break;
+  }
 }
 
-Result<pjrt::LoadedExecutable*> Program::Executable() {
-  if (pjrt::LoadedExecutable* e = executable_.load(std::memory_order_acquire)) return e;
-  auto& compiled = *compiled_.get();
-  if (!compiled.ok()) return compiled.status();
-  executable_.store(compiled->get(), std::memory_order_release);
-  return compiled->get();
+Result<pjrt::LoadedExecutable*> Program::Executable() { return compilation_->Await(); }
+
+bool Program::Ready() const {
+  const Compilation::State state = compilation_->state();
+  return state == Compilation::State::kReady || state == Compilation::State::kFailed;
 }
+
+bool Program::Absent() const { return compilation_->state() == Compilation::State::kAbsent; }
+
+void Program::Compile(bool background) { compilation_->Compile(background ? Urgency::kBackground : Urgency::kNow); }
 
 void Program::RecordTexts(bool on) { recording.store(on, std::memory_order_relaxed); }
 
@@ -99,6 +64,6 @@ std::vector<Program::Text> Program::TakeTexts() {
   return std::exchange(Texts(), {});
 }
 
-int64_t Program::CompileCount() { return compile_count.load(std::memory_order_relaxed); }
+int64_t Program::CompileCount() { return static_cast<int64_t>(cache::CompileCache::Get().counters().compilations); }
 
 }  // namespace tpu::runtime
