@@ -6,8 +6,10 @@
 namespace tpu::runtime {
 namespace {
 
-// What is met once (a model's initialisation, a first step's own ops) is not worth a program.
+// What is met once (a model's initialisation, a first step's own ops) is not worth compiling, only looking for.
 constexpr int kSightings = 2;
+
+using Start = Program::Start;
 
 }  // namespace
 
@@ -134,7 +136,7 @@ std::vector<std::pair<int, int>> Cluster::Structure::Donations(const LiveSet& li
   return donations;
 }
 
-void Cluster::AddVariant(pjrt::Client& client, const LiveSet& live, const std::vector<bool>& dead) {
+void Cluster::AddVariant(pjrt::Client& client, const LiveSet& live, const std::vector<bool>& dead, Start start) {
   LiveSet all = live;  // what was wanted once may be wanted again: the variants converge
   for (const auto& variant : variants_) all.InsertAll(variant->live);
   std::vector<std::pair<int, int>> donations = structure_->Donations(all, dead);
@@ -144,7 +146,7 @@ void Cluster::AddVariant(pjrt::Client& client, const LiveSet& live, const std::v
                   std::to_string(nodes.size()) + " ops)";
   variant->program = std::make_shared<Program>(
       client, [structure = structure_, all, donations] { return structure->Emit(all, donations); }, donations,
-      variant->name);
+      variant->name, start);
   variants_.push_back(std::move(variant));
 }
 
@@ -153,22 +155,24 @@ Cluster::Variant* Cluster::Choose(pjrt::Client& client, const LiveSet& live, con
   const bool wait = policy == CompilePolicy::kWait;
   *choice = Choice::kFailed;
   if (failed_) return nullptr;
+  ++seen_;
   for (const auto& variant : variants_) {
     if (!variant->live.Covers(live)) continue;
     *choice = Choice::kHit;
     if (wait) return variant.get();
-    *choice = Choice::kCompiling;
-    if (!variant->program->Ready()) return nullptr;
-    *choice = Choice::kHit;
+    if (!variant->program->Ready()) {
+      *choice = variant->program->Absent() ? Choice::kStarted : Choice::kCompiling;
+      variant->program->Compile(/*background=*/true);
+      return nullptr;
+    }
     if (variant->program->Executable().ok()) return variant.get();
     failed_ = true;
     *choice = Choice::kFailed;
     return nullptr;
   }
-  *choice = Choice::kFirstSight;
-  if (++seen_ < kSightings && !wait) return nullptr;
-  AddVariant(client, live, dead);
-  *choice = Choice::kStarted;
+  const bool once = seen_ < kSightings && !wait;
+  *choice = once ? Choice::kFirstSight : Choice::kStarted;
+  AddVariant(client, live, dead, wait ? Start::kCompile : once ? Start::kLoad : Start::kBackground);
   return wait ? variants_.back().get() : nullptr;
 }
 

@@ -51,7 +51,7 @@ class Cluster {
 
  private:
   struct Structure;
-  void AddVariant(pjrt::Client& client, const LiveSet& live, const std::vector<bool>& dead);
+  void AddVariant(pjrt::Client& client, const LiveSet& live, const std::vector<bool>& dead, Program::Start start);
 
   std::vector<uint64_t> key_;
   std::shared_ptr<const Structure> structure_;

@@ -1,30 +1,22 @@
 #include "runtime/program.h"
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <functional>
 #include <mutex>
-#include <thread>
+
+#include "cache/compilation.h"
 
 namespace tpu::runtime {
 namespace {
 
-std::atomic<int64_t> compile_count{0};
+using cache::Compilation;
+using Urgency = cache::CompilePool::Urgency;
 
 std::atomic<bool> recording{false};
 std::mutex texts_mutex;  // guards Texts()
 std::vector<Program::Text>& Texts() {
   static auto& texts = *new std::vector<Program::Text>;
   return texts;
-}
-
-void RecordText(const std::string& name, const std::string& text) {
-  if (!recording.load(std::memory_order_relaxed)) return;
-  std::lock_guard lock(texts_mutex);
-  Texts().push_back({name, text});
 }
 
 // On the CPU plugin level 2 compiles dots ten times faster than the default and the code runs as fast or faster.
@@ -37,82 +29,77 @@ pjrt::CompileOptions Options(const pjrt::Client& client) {
   return options;
 }
 
-// Two compilations at once: the recording thread of a training step meets dozens of new ops in a row.
-class CompilePool {
- public:
-  static CompilePool& Get() {
-    static auto& pool = *new CompilePool;  // its threads live as long as the process
-    return pool;
-  }
-  void Run(std::function<void()> job) {
-    {
-      std::lock_guard lock(mutex_);
-      jobs_.push_back(std::move(job));
-    }
-    ready_.notify_one();
-  }
-
- private:
-  CompilePool() {
-    const unsigned threads = std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
-    for (unsigned i = 0; i < threads; ++i) std::thread([this] { Loop(); }).detach();
-  }
-  void Loop() {
-    for (;;) {
-      std::function<void()> job;
-      {
-        std::unique_lock lock(mutex_);
-        ready_.wait(lock, [this] { return !jobs_.empty(); });
-        job = std::move(jobs_.front());
-        jobs_.pop_front();
-      }
-      job();
-    }
-  }
-  std::mutex mutex_;  // guards jobs_
-  std::condition_variable ready_;
-  std::deque<std::function<void()>> jobs_;
-};
-
 }  // namespace
 
-Program::Program(pjrt::Client& client, std::string text, std::vector<std::pair<int, int>> donations, std::string name)
+Program::Program(pjrt::Client& client, std::string text, std::vector<std::pair<int, int>> donations, std::string name,
+                 Start start)
     : donations_(std::move(donations)), name_(std::move(name)) {
-  RecordText(name_, text);
-  Start(client, [text = std::move(text)] { return text; });
+  std::promise<Made> made;
+  made.set_value(Begin(client, std::move(text), donations_, name_, start));
+  compilation_ = made.get_future().share();
 }
 
 Program::Program(pjrt::Client& client, std::function<std::string()> emit, std::vector<std::pair<int, int>> donations,
-                 std::string name)
+                 std::string name, Start start)
     : donations_(std::move(donations)), name_(std::move(name)) {
-  Start(client, [emit = std::move(emit), name = name_] {
-    std::string text = emit();
-    RecordText(name, text);
-    return text;
-  });
+  auto made = std::make_shared<std::promise<Made>>();
+  compilation_ = made->get_future().share();
+  cache::CompilePool::Get().Run(
+      start == Start::kCompile ? Urgency::kNow : Urgency::kBackground,
+      [made, start, client = client.shared_from_this(), emit = std::move(emit), donations = donations_, name = name_] {
+        try {
+          made->set_value(Begin(*client, emit(), donations, name, start));
+        } catch (...) {
+          made->set_exception(std::current_exception());
+        }
+        return cache::CompilePool::Outcome::kDone;
+      });
 }
 
-void Program::Start(pjrt::Client& client, std::function<std::string()> emit) {
-  using Compiled = Result<std::unique_ptr<pjrt::LoadedExecutable>>;
-  auto promise = std::make_shared<std::promise<std::shared_ptr<Compiled>>>();
-  compiled_ = promise->get_future().share();
-  CompilePool::Get().Run([promise, client = client.shared_from_this(), emit = std::move(emit)] {
-    compile_count.fetch_add(1, std::memory_order_relaxed);
-    promise->set_value(std::make_shared<Compiled>(client->Compile(emit(), Options(*client))));
-  });
+Program::Made Program::Begin(pjrt::Client& client, std::string text, std::span<const std::pair<int, int>> donations,
+                             const std::string& name, Start start) {
+  if (recording.load(std::memory_order_relaxed)) {
+    std::lock_guard lock(texts_mutex);
+    Texts().push_back({name, text});
+  }
+  Made made = Compilation::Of(cache::CompileCache::Get(), client, std::move(text), Options(client), donations, name);
+  switch (start) {
+    case Start::kCompile: made->Compile(Urgency::kNow); break;
+    case Start::kBackground: made->Compile(Urgency::kBackground); break;
+    case Start::kLoad: made->Load(); break;
+  }
+  return made;
 }
 
-bool Program::Ready() const {
-  return executable_.load(std::memory_order_acquire) != nullptr ||
-         compiled_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+Program::Made Program::compilation() const {
+  if (compilation_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return nullptr;
+  try {
+    return compilation_.get();
+  } catch (const std::exception&) {
+    return nullptr;
+  }
 }
 
 Result<pjrt::LoadedExecutable*> Program::Executable() {
-  if (pjrt::LoadedExecutable* e = executable_.load(std::memory_order_acquire)) return e;
-  auto& compiled = *compiled_.get();
-  if (!compiled.ok()) return compiled.status();
-  executable_.store(compiled->get(), std::memory_order_release);
-  return compiled->get();
+  try {
+    return compilation_.get()->Await();
+  } catch (const std::exception& error) {  // of the text's emission, or the process is ending
+    return Status(Code::kInternal, error.what());
+  }
+}
+
+bool Program::Ready() const {
+  const Made made = compilation();
+  return made && (made->state() == Compilation::State::kReady || made->state() == Compilation::State::kFailed);
+}
+
+bool Program::Absent() const {
+  const Made made = compilation();
+  return made && made->state() == Compilation::State::kAbsent;
+}
+
+void Program::Compile(bool background) {
+  if (const Made made = compilation()) made->Compile(background ? Urgency::kBackground : Urgency::kNow);
 }
 
 void Program::RecordTexts(bool on) { recording.store(on, std::memory_order_relaxed); }
@@ -122,6 +109,6 @@ std::vector<Program::Text> Program::TakeTexts() {
   return std::exchange(Texts(), {});
 }
 
-int64_t Program::CompileCount() { return compile_count.load(std::memory_order_relaxed); }
+int64_t Program::CompileCount() { return static_cast<int64_t>(cache::CompileCache::Get().counters().compilations); }
 
 }  // namespace tpu::runtime
