@@ -20,15 +20,9 @@ Value Word(Builder& b, int64_t value) { return b.ConstInt(value, DType::kU32); }
 Value Low(Builder& b, Value x) { return b.Cast(b.And(x, b.ConstInt(0xFFFFFFFF, DType::kU64)), DType::kU32); }
 Value High(Builder& b, Value x) { return b.Cast(b.ShiftRightLogical(x, b.ConstInt(32, DType::kU64)), DType::kU32); }
 
-// The high word of the 64-bit product, by 16-bit halves: a TPU has no 64-bit integers. No sum here exceeds 32 bits.
 Value HighProduct(Builder& b, Value x, int64_t factor) {
-  Value mask = Word(b, 0xFFFF), half = Word(b, 16);
-  Value factor_low = Word(b, factor & 0xFFFF), factor_high = Word(b, factor >> 16);
-  Value low = b.And(x, mask), high = b.ShiftRightLogical(x, half);
-  Value cross = b.Mul(low, factor_high);
-  Value carried = b.Add(b.ShiftRightLogical(b.Mul(low, factor_low), half), b.And(cross, mask));
-  Value middle = b.Add(carried, b.Mul(high, factor_low));
-  return b.Add(b.Mul(high, factor_high), b.Add(b.ShiftRightLogical(cross, half), b.ShiftRightLogical(middle, half)));
+  Value product = b.Mul(b.Cast(x, DType::kU64), b.ConstInt(factor, DType::kU64));
+  return b.Cast(b.ShiftRightLogical(product, b.ConstInt(32, DType::kU64)), DType::kU32);
 }
 
 std::array<Value, 4> Philox(Builder& b, Value counter, Value seed) {
