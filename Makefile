@@ -58,7 +58,7 @@ bench: build
 sweep: build
 	TORCHTPU_SWEEP=full pytest -q tests/python/test_opinfo.py $(SWEEP)
 
-## lint      ruff, clang-format, and clang-tidy on what changed since BASE
+## lint      ruff, clang-format, and clang-tidy on what changed since BASE (BASE=all: on everything)
 lint: build $(VENV)/.lint
 	ruff check .
 	ruff format --check .

@@ -27,7 +27,7 @@ c10::IValue ToMeta(const c10::IValue& value) {
   }
   if (value.isOptionalTensorList()) {
     c10::List<std::optional<at::Tensor>> list;
-    for (const std::optional<at::Tensor>& t : value.toOptionalTensorList()) {
+    for (const std::optional<at::Tensor>& t : value.toOptionalTensorVector()) {
       list.push_back(t ? std::optional(ToMeta(*t)) : std::nullopt);
     }
     return list;

@@ -141,7 +141,7 @@ bool Writes(const FunctionSchema& schema) {
 
 bool HasOut(const FunctionSchema& schema) { return FunctionalArguments(schema).size() != schema.arguments().size(); }
 
-LoweringMatch FindFunctional(const FunctionSchema& schema, std::string base, bool foreach) {
+LoweringMatch FindFunctional(const FunctionSchema& schema, const std::string& base, bool foreach) {
   LoweringMatch match;
   const std::string& overload = schema.overload_name();
   if (!HasOut(schema)) {
