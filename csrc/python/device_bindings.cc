@@ -53,6 +53,7 @@ void BindDevice(py::module_& m) {
   m.def("_init", &Init, py::call_guard<py::gil_scoped_release>());
   m.def("_is_initialized", [] { return Platform::Opened() != nullptr && !Platform::InForkedChild(); });
   m.def("_is_in_bad_fork", &Platform::InForkedChild);
+  m.def("_is_available", &Platform::Available, py::call_guard<py::gil_scoped_release>());
   m.def("_device_count", &Platform::DeviceCount, py::call_guard<py::gil_scoped_release>());
   m.def("_platform", [] { return aten::ValueOrRaise(Platform::Get())->description(); });
 
