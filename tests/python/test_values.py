@@ -19,3 +19,12 @@ def test_linear_interpolation_of_a_size_to_itself_copies(mode, sizes):
             results.append((y.detach().cpu(), leaf.grad.cpu()))
         torch.testing.assert_close(results[1], results[0])
     assert torch.equal(F.interpolate(x.to("tpu"), scale_factor=scales, mode=mode, align_corners=False).cpu(), x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool])
+def test_masked_fill_takes_a_number_from_the_cpu(dtype):
+    x, value = torch.tensor([1, 1, 1], dtype=dtype, device="tpu"), torch.tensor(False)
+    mask = torch.tensor([True, False, True], device="tpu")
+    expected = torch.tensor([0, 1, 0], dtype=dtype)
+    assert torch.equal(x.masked_fill(mask, value).cpu(), expected)
+    assert torch.equal(x.masked_fill_(mask, value).cpu(), expected)
