@@ -47,8 +47,7 @@ Kind KindOf(const Argument& argument) {
     case TypeKind::OptionalType: return Kind::kOptionalValueList;
     case TypeKind::NumberType: return Kind::kScalar;  // Scalar[]: told apart by the list type
     case TypeKind::FloatType: return Kind::kDoubles;
-    case TypeKind::BoolType: return Kind::kInts;
-    default: return Kind::kInts;
+    default: return Kind::kInts;  // bool[] too
   }
 }
 

@@ -60,9 +60,9 @@ void BindDevice(py::module_& m) {
   m.def("_current_device", [] { return int{aten::CurrentDevice()}; });
   m.def("_set_device", &aten::SetCurrentDevice);
   m.def("_exchange_device", [](int64_t index) {
-    const int previous = aten::CurrentDevice();
+    const c10::DeviceIndex previous = aten::CurrentDevice();
     aten::SetCurrentDevice(index);
-    return previous;
+    return int{previous};
   });
   m.def("_synchronize", [](int64_t index) {
     const c10::DeviceIndex checked = aten::CheckedIndex(index);
