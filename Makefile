@@ -60,7 +60,7 @@ sweep: build
 	TORCHTPU_SWEEP=full pytest -q tests/python/test_opinfo.py $(SWEEP)
 	TORCHTPU_CACHE_KILLS=100 pytest -q tests/python/test_cache.py -k killed
 
-## lint      ruff, clang-format, and clang-tidy on what changed since BASE
+## lint      ruff, clang-format, and clang-tidy on what changed since BASE (BASE=all: on everything)
 lint: build $(VENV)/.lint
 	ruff check .
 	ruff format --check .

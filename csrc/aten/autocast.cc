@@ -1,6 +1,7 @@
 // Autocast: which ops run in the lower precision, which in float32, which in the widest type of their operands.
 // The lists are PyTorch's own, as on CUDA.
 #include <ATen/autocast_mode.h>
+#include <torch/library.h>
 
 namespace tpu::aten {
 namespace {

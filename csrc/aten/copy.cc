@@ -3,6 +3,7 @@
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/_to_copy_native.h>
 #include <ATen/ops/empty.h>
+#include <torch/library.h>
 
 #include "aten/errors.h"
 #include "aten/guard.h"
@@ -18,10 +19,6 @@ using torch::jit::Stack;
 
 // Up to this size the bytes travel with the Value and are copied by the submission thread.
 constexpr size_t kInlineBytes = 1024;
-
-runtime::TypePtr TypeOf(const at::Tensor& t) {
-  return std::make_shared<runtime::Type>(runtime::Type{ToDType(t.scalar_type()), t.sizes().vec()});
-}
 
 // The generic kernel of copy_: cast, broadcast and write through views, on one device.
 void CopyOnDevice(at::Tensor& self, const at::Tensor& source) {
@@ -135,7 +132,7 @@ at::Tensor Dense(const at::Tensor& tensor) {
 
 runtime::ValuePtr Upload(runtime::Device& device, const at::Tensor& source, bool non_blocking) {
   RaiseIfError(device.CheckUsable());
-  const runtime::TypePtr type = TypeOf(source);
+  const auto type = std::make_shared<const runtime::Type>(TypeOf(source));
   const void* data = source.const_data_ptr();
   if (source.nbytes() > 0 && source.nbytes() <= kInlineBytes) {
     return c10::make_intrusive<runtime::Value>(device, type,

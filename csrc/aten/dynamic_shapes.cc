@@ -14,6 +14,7 @@
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/sort.h>
 #include <ATen/ops/zeros.h>
+#include <torch/library.h>
 
 #include "aten/tensor.h"
 

@@ -139,10 +139,6 @@ DType CommonType(const Call& call, c10::ArrayRef<Operand> operands, std::optiona
   return common;
 }
 
-runtime::Type TypeOf(const at::Tensor& t) {
-  return t.defined() ? runtime::Type{ToDType(t.scalar_type()), t.sizes().vec()} : runtime::Type{};
-}
-
 // The dims that the Value of a tensor with this geometry has: its sizes in memory order if it is dense, else flat.
 hlo::Ints StorageDims(c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset, int64_t storage_numel) {
   const hlo::View view{sizes.vec(), strides.vec(), offset};

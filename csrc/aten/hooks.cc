@@ -15,7 +15,7 @@ namespace {
 
 struct Hooks final : at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
-  bool isAvailable() const override { return runtime::Platform::DeviceCount() > 0; }
+  bool isAvailable() const override { return runtime::Platform::Available(); }
   void init() const override { ValueOrRaise(runtime::Platform::Get()); }
   bool hasPrimaryContext(c10::DeviceIndex index) const override {
     const runtime::Platform* platform = runtime::Platform::Opened();

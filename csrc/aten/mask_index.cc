@@ -1,5 +1,6 @@
 // index and index_put with boolean masks and host indices: brought to integer indices on the device, then the generic kernel.
 #include <ATen/ops/nonzero.h>
+#include <torch/library.h>
 
 #include "aten/kernel.h"
 #include "aten/tensor.h"

@@ -11,24 +11,29 @@ namespace {
 
 void (*meta_import_hook)() = nullptr;  // set once at import
 
-at::Tensor ToMeta(const at::Tensor& tensor) {
-  if (!tensor.defined() || !IsTpu(tensor)) return tensor;
+// A CPU tensor of no dimensions that is only read is a number beside the others, and kernels that check devices would
+// have it with them. A wrapped number stays: Python kernels see it as a Python number.
+at::Tensor ToMeta(const at::Tensor& tensor, bool written) {
+  if (!tensor.defined()) return tensor;
+  const bool wrapped = tensor.unsafeGetTensorImpl()->is_wrapped_number();
+  const bool number = tensor.is_cpu() && tensor.dim() == 0 && !written && !wrapped;
+  if (!IsTpu(tensor) && !number) return tensor;
   at::Tensor meta = at::detail::empty_strided_meta(tensor.sizes(), tensor.strides(), tensor.scalar_type());
-  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) meta.unsafeGetTensorImpl()->set_wrapped_number(true);
+  if (wrapped) meta.unsafeGetTensorImpl()->set_wrapped_number(true);
   return meta;
 }
 
-c10::IValue ToMeta(const c10::IValue& value) {
-  if (value.isTensor()) return ToMeta(value.toTensor());
+c10::IValue ToMeta(const c10::IValue& value, bool written) {
+  if (value.isTensor()) return ToMeta(value.toTensor(), written);
   if (value.isTensorList()) {
     c10::List<at::Tensor> list;
-    for (const at::Tensor& t : value.toTensorVector()) list.push_back(ToMeta(t));
+    for (const at::Tensor& t : value.toTensorVector()) list.push_back(ToMeta(t, written));
     return list;
   }
   if (value.isOptionalTensorList()) {
     c10::List<std::optional<at::Tensor>> list;
-    for (const std::optional<at::Tensor>& t : value.toOptionalTensorList()) {
-      list.push_back(t ? std::optional(ToMeta(*t)) : std::nullopt);
+    for (const std::optional<at::Tensor>& t : value.toOptionalTensorVector()) {
+      list.push_back(t ? std::optional(ToMeta(*t, written)) : std::nullopt);
     }
     return list;
   }
@@ -61,8 +66,9 @@ bool TryMeta(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments
   BelowAutograd guard;
   *result = {};
   torch::jit::Stack stack;
-  for (const c10::IValue& argument : arguments) {
-    result->arguments.push_back(ToMeta(argument));
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::AliasInfo* alias = op.schema().arguments()[i].alias_info();
+    result->arguments.push_back(ToMeta(arguments[i], alias != nullptr && alias->isWrite()));
     stack.push_back(result->arguments.back());
   }
   try {

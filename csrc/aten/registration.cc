@@ -1,5 +1,6 @@
 // Registers the generic kernel: for every operator that a lowering serves, and as the fallback for all others.
 #include <c10/util/Logging.h>
+#include <torch/library.h>
 
 #include "aten/kernel.h"
 

@@ -47,8 +47,7 @@ Kind KindOf(const Argument& argument) {
     case TypeKind::OptionalType: return Kind::kOptionalValueList;
     case TypeKind::NumberType: return Kind::kScalar;  // Scalar[]: told apart by the list type
     case TypeKind::FloatType: return Kind::kDoubles;
-    case TypeKind::BoolType: return Kind::kInts;
-    default: return Kind::kInts;
+    default: return Kind::kInts;  // bool[] too
   }
 }
 
@@ -141,7 +140,7 @@ bool Writes(const FunctionSchema& schema) {
 
 bool HasOut(const FunctionSchema& schema) { return FunctionalArguments(schema).size() != schema.arguments().size(); }
 
-LoweringMatch FindFunctional(const FunctionSchema& schema, std::string base, bool foreach) {
+LoweringMatch FindFunctional(const FunctionSchema& schema, const std::string& base, bool foreach) {
   LoweringMatch match;
   const std::string& overload = schema.overload_name();
   if (!HasOut(schema)) {

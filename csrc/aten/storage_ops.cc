@@ -1,6 +1,7 @@
-// Allocation and storage: empty, resize_, set_.
+// Allocation and storage: empty, resize_, set_, copies on write.
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
+#include <torch/library.h>
 
 #include "aten/guard.h"
 #include "aten/tensor.h"
@@ -100,6 +101,15 @@ at::Tensor& SetEmpty(at::Tensor& self) {
   return SetStorage(self, c10::Storage(std::move(storage)), 0, {0}, {});
 }
 
+// A Value never changes, so a second slot that points at it is a copy, made when one of the two is written.
+at::Tensor LazyClone(const at::Tensor& self) {
+  runtime::Slot& slot = SlotOf(self);
+  at::Tensor bytes = EmptyContiguous(slot.device(), {static_cast<int64_t>(slot.size_bytes())}, c10::ScalarType::Byte);
+  SlotOf(bytes).Set(slot.Get());
+  at::Tensor copy = EmptyContiguous(slot.device(), {0}, self.scalar_type());
+  return SetStorage(copy, bytes.storage(), self.storage_offset(), self.sizes(), self.strides());
+}
+
 // `param.data = other` may move a parameter between the host and the device: both are dense, strided tensors.
 bool HasCompatibleShallowCopyType(const at::Tensor& self, const at::Tensor& from) {
   const auto dense = [](const at::Tensor& t) {
@@ -116,6 +126,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("set_.source_Storage", &SetWholeStorage);
   m.impl("set_.source_Tensor", &SetTensor);
   m.impl("set_", &SetEmpty);
+  m.impl("_lazy_clone", &LazyClone);
   m.impl("_has_compatible_shallow_copy_type", &HasCompatibleShallowCopyType);
 }
 

@@ -57,7 +57,10 @@ runtime::Slot& SlotOf(const c10::StorageImpl& storage) {
     return *static_cast<runtime::Slot*>(data.get_context());
   // at::from_blob over a storage's address.
   runtime::Slot* slot = DeviceAt(data.device().index()).FindSlot(data.get());
-  TORCH_CHECK(slot, "tpu: expected a storage made by the tpu allocator, found one with foreign memory.");
+  TORCH_CHECK(
+      slot,
+      "tpu: expected a storage made by the tpu allocator, found foreign memory, or an address inside a storage. "
+      "Share clone(), or copy through cpu().");
   return *slot;
 }
 
@@ -83,6 +86,10 @@ void GrowStorage(c10::StorageImpl& storage, size_t size_bytes) {
 
 hlo::View ViewOf(const at::Tensor& tensor) {
   return {tensor.sizes().vec(), tensor.strides().vec(), tensor.storage_offset(), tensor.is_conj(), tensor.is_neg()};
+}
+
+runtime::Type TypeOf(const at::Tensor& tensor) {
+  return tensor.defined() ? runtime::Type{ToDType(tensor.scalar_type()), tensor.sizes().vec()} : runtime::Type{};
 }
 
 bool IsWhole(const at::Tensor& tensor, const runtime::Value& value) {

@@ -33,6 +33,8 @@ void ResizeStorage(c10::StorageImpl& storage, size_t size_bytes);
 void GrowStorage(c10::StorageImpl& storage, size_t size_bytes);  // never shrinks
 
 hlo::View ViewOf(const at::Tensor& tensor);
+// Its element type and sizes, wherever it is; neither when it is undefined.
+runtime::Type TypeOf(const at::Tensor& tensor);
 // Row-major from the storage's start, and the Value has exactly these sizes: reads and writes need no geometry.
 bool IsWhole(const at::Tensor& tensor, const runtime::Value& value);
 

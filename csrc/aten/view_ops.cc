@@ -5,6 +5,7 @@
 #include <ATen/ops/view_as_complex_native.h>
 #include <ATen/ops/view_as_real_native.h>
 #include <ATen/ops/view_native.h>
+#include <torch/library.h>
 
 namespace tpu::aten {
 namespace {

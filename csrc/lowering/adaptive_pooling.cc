@@ -66,9 +66,10 @@ Value AdaptiveAvgPoolBackward(Builder& b, Value grad, Value x) {
   for (size_t i = 0; i < spatial; ++i) {
     int64_t dim = x.rank() - static_cast<int64_t>(spatial - i), in = x.dim(dim), out = grad.dim(dim);
     if (in % out == 0) {
+      const int64_t window = in / out;
       Ints repeated;
-      for (int64_t p = 0; p < in; ++p) repeated.push_back(p / (in / out));
-      grad = TakeAt(b, grad / static_cast<double>(in / out), dim, repeated);
+      for (int64_t p = 0; p < in; ++p) repeated.push_back(p / window);
+      grad = TakeAt(b, grad / static_cast<double>(window), dim, repeated);
       continue;
     }
     Taps taps{in, out, {}, {}};

@@ -9,6 +9,13 @@ struct Geometry {
   int64_t groups = 1;
 };
 
+// A convolution's operands have one element type, as PyTorch's kernels want it.
+void RequireOneType(Value x, Value other, std::string_view name) {
+  if (x.dtype() == other.dtype()) return;
+  throw hlo::BuildError("Input type (" + std::string(Name(x.dtype())) + ") and " + std::string(name) + " type (" +
+                        std::string(Name(other.dtype())) + ") should be the same. Convert one of them with to().");
+}
+
 // PyTorch lets one number stand for all spatial dimensions.
 Ints Spread(const Ints& list, int64_t n, int64_t fill) {
   if (list.empty()) return Ints(n, fill);
@@ -92,6 +99,8 @@ Value WeightGradient(Builder& b, Value grad, Value x, const Ints& weight_dims, c
 
 Value Convolution(Builder& b, Value x, Value weight, std::optional<Value> bias, Ints stride, Ints padding,
                   Ints dilation, bool transposed, Ints output_padding, int64_t groups) {
+  RequireOneType(x, weight, "weight");
+  if (bias) RequireOneType(x, *bias, "bias");
   Geometry g = MakeGeometry(x.rank() - 2, stride, padding, dilation, output_padding, groups);
   Value y = transposed ? Transposed(b, x, weight, g) : Forward(b, x, weight, g);
   if (!bias) return y;
@@ -149,6 +158,8 @@ LOWER("convolution_backward", ConvolutionBackward, kExact);
 
 // y[t, n, o] = sum over k, i of x[t + k - pad, n, i] * weight[k, i, o] + bias[o]
 Value ConvTbc(Builder& b, Value x, Value weight, Value bias, int64_t pad) {
+  RequireOneType(x, weight, "weight");
+  RequireOneType(x, bias, "bias");
   hlo::ConvDims conv;
   conv.padding_low = conv.padding_high = {pad};
   conv.lhs_layout = conv.out_layout = {1, 2, 0};

@@ -114,20 +114,6 @@ Values Largest(Builder& b, Values xs) {
   return results;
 }
 
-Values Copies(Builder& b, Values xs, Values sources, bool /*non_blocking*/) {
-  Values results;
-  for (size_t i = 0; i < xs.size(); ++i) {
-    results.push_back(b.BroadcastTo(b.Cast(sources[i], xs[i].dtype()), xs[i].dims()));
-  }
-  return results;
-}
-
-Values Zeros(Builder& b, Values xs) {
-  Values results;
-  for (Value x : xs) results.push_back(b.ZerosLike(x));
-  return results;
-}
-
 }  // namespace
 
 LOWER("_foreach_addcmul.Scalar", AddcScalar<Addcmul>);
@@ -158,7 +144,5 @@ LOWER("_foreach_pow.ScalarAndTensor", PowOfScalar);
 LOWER("_foreach_norm.Scalar", Magnitudes<Norm>);
 LOWER("_foreach_powsum.Scalar", Magnitudes<PowerSum>);
 LOWER("_foreach_max", Largest);
-LOWER("_foreach_copy", Copies, kExact);
-LOWER("_foreach_zero", Zeros, kExact);
 
 }  // namespace tpu::lowering

@@ -85,7 +85,8 @@ Axis MakeAxis(Builder& b, Value grid, int64_t size, int64_t mode, int64_t paddin
   Coordinate c = Unnormalize(b, grid, size, align_corners);
   if (mode != kBicubic) c = Padded(b, c, size, padding_mode, align_corners);
   // What no integer can hold, NaN too, lies outside every image, as on CUDA; CPU spreads NaN.
-  Value usable = b.Lt(b.Abs(c.at), static_cast<double>(std::numeric_limits<int32_t>::max() / 2));
+  constexpr int32_t kFar = std::numeric_limits<int32_t>::max() / 2;
+  Value usable = b.Lt(b.Abs(c.at), static_cast<double>(kFar));
   c.at = b.Select(usable, c.at, -100.0);
   Axis axis;
   axis.slope = c.slope;

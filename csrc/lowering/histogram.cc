@@ -82,7 +82,8 @@ Value CountCells(Builder& b, Value points, const std::vector<Value>& edges, std:
 Value Linspace(Builder& b, Value low, Value high, int64_t bins) {
   Value index = b.Iota(bins + 1, low.dtype());
   Value step = (high - low) / static_cast<double>(bins);
-  return b.Select(b.Lt(index, static_cast<double>((bins + 1) / 2)), low + step * index,
+  const int64_t nearer_low = (bins + 1) / 2;
+  return b.Select(b.Lt(index, static_cast<double>(nearer_low)), low + step * index,
                   high - step * (static_cast<double>(bins) - index));
 }
 

@@ -123,13 +123,14 @@ uint64_t IntegerRange(DType dtype) {
     case DType::kF16: return (1 << 11) + 1;
     case DType::kF32: return (1 << 24) + 1;
     case DType::kF64: return (uint64_t{1} << 53) + 1;
-    default: return uint64_t{1} << (ItemSize(dtype) * 8 - (IsUnsigned(dtype) ? 0 : 1));  // 0 for uint64: 2^64
+    default: break;
   }
+  const size_t bits = ItemSize(dtype) * 8 - (IsUnsigned(dtype) ? 0 : 1);
+  return bits < 64 ? uint64_t{1} << bits : 0;  // 0 stands for 2^64
 }
 
 Value Random(Builder& b, Value self, Rng* rng) {
-  uint64_t range = self.dtype() == DType::kU64 ? 0 : IntegerRange(self.dtype());
-  return DrawIntegers(b, *rng, self.type(), 0, range);
+  return DrawIntegers(b, *rng, self.type(), 0, IntegerRange(self.dtype()));
 }
 LOWER("random", Random, kExact);
 

@@ -55,7 +55,7 @@ Taps InterpolationTaps(int64_t in, int64_t out, bool cubic, bool align_corners, 
             std::vector<std::vector<double>>(taps_per_output, std::vector<double>(out))};
   for (int64_t o = 0; o < out; ++o) {
     T source = align_corners ? ratio * static_cast<T>(o) : ratio * (static_cast<T>(o) + T(0.5)) - T(0.5);
-    if (!cubic) source = std::max(source, T(0));
+    if (!cubic) source = in == out ? static_cast<T>(o) : std::max(source, T(0));  // a copy, whatever the scale given
     int64_t base = static_cast<int64_t>(std::floor(source));
     if (!cubic) base = std::min(base, in - 1);
     T t = std::clamp(source - static_cast<T>(base), T(0), T(1));

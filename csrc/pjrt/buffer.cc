@@ -40,7 +40,7 @@ Buffer::Buffer(Buffer&& other) noexcept
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
   std::swap(client_, other.client_);
   std::swap(buffer_, other.buffer_);
-  Buffer(std::move(other));  // frees what this buffer held
+  const Buffer held(std::move(other));  // frees what this buffer held
   return *this;
 }
 

@@ -22,7 +22,7 @@ std::string DeviceAssignment(const std::vector<int>& ids, int num_replicas, int 
   for (int partition = 0; partition < num_partitions; ++partition) {
     WireWriter computation;
     for (int replica = 0; replica < num_replicas; ++replica) {
-      size_t i = static_cast<size_t>(replica * num_partitions + partition);
+      size_t i = static_cast<size_t>(replica) * num_partitions + partition;
       computation.Varint(1, i < ids.size() ? ids[i] : -1);
     }
     assignment.Bytes(3, computation.bytes());

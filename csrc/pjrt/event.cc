@@ -39,7 +39,7 @@ Event& Event::operator=(Event&& other) noexcept {
   std::swap(plugin_, other.plugin_);
   std::swap(event_, other.event_);
   std::swap(failure_, other.failure_);
-  Event(std::move(other));  // frees what this event held
+  const Event held(std::move(other));  // frees what this event held
   return *this;
 }
 

@@ -94,7 +94,7 @@ Result<std::string> Executable::Serialize() const {
   args.executable = executable_;
   TPU_RETURN_IF_ERROR(TPU_PJRT_CALL(*plugin_, PJRT_Executable_Serialize, args));
   std::string bytes(args.serialized_bytes, args.serialized_bytes_size);
-  args.serialized_executable_deleter(args.serialized_executable);
+  if (args.serialized_executable_deleter != nullptr) args.serialized_executable_deleter(args.serialized_executable);
   return bytes;
 }
 

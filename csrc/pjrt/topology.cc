@@ -59,7 +59,7 @@ Result<std::string> Topology::Serialize() const {
   args.topology = topology_;
   TPU_RETURN_IF_ERROR(TPU_PJRT_CALL(*plugin_, PJRT_TopologyDescription_Serialize, args));
   std::string bytes(args.serialized_bytes, args.serialized_bytes_size);
-  args.serialized_topology_deleter(args.serialized_topology);
+  if (args.serialized_topology_deleter != nullptr) args.serialized_topology_deleter(args.serialized_topology);
   return bytes;
 }
 

@@ -53,15 +53,16 @@ void BindDevice(py::module_& m) {
   m.def("_init", &Init, py::call_guard<py::gil_scoped_release>());
   m.def("_is_initialized", [] { return Platform::Opened() != nullptr && !Platform::InForkedChild(); });
   m.def("_is_in_bad_fork", &Platform::InForkedChild);
+  m.def("_is_available", &Platform::Available, py::call_guard<py::gil_scoped_release>());
   m.def("_device_count", &Platform::DeviceCount, py::call_guard<py::gil_scoped_release>());
   m.def("_platform", [] { return aten::ValueOrRaise(Platform::Get())->description(); });
 
   m.def("_current_device", [] { return int{aten::CurrentDevice()}; });
   m.def("_set_device", &aten::SetCurrentDevice);
   m.def("_exchange_device", [](int64_t index) {
-    const int previous = aten::CurrentDevice();
+    const c10::DeviceIndex previous = aten::CurrentDevice();
     aten::SetCurrentDevice(index);
-    return previous;
+    return int{previous};
   });
   m.def("_synchronize", [](int64_t index) {
     const c10::DeviceIndex checked = aten::CheckedIndex(index);

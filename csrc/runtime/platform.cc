@@ -53,6 +53,12 @@ Result<Platform*> Platform::Get() {
 
 Platform* Platform::Opened() { return opened.load(std::memory_order_acquire); }
 
+bool Platform::Available() {
+  if (Platform* p = Opened()) return p->device_count() > 0;
+  std::lock_guard lock(platform_mutex);
+  return failure.ok() && pjrt::Discover(config.setting, config.cpu_plugin, config.libtpu).ok();
+}
+
 int Platform::DeviceCount() {
   if (Platform* p = Opened()) return p->device_count();
   {

@@ -23,6 +23,8 @@ class Platform {
   static Result<Platform*> Get();
   // Null until Get has succeeded.
   static Platform* Opened();
+  // Whether there is hardware, or a plugin that was asked for, that has not failed to open. Opens nothing.
+  static bool Available();
   // The number of devices without opening a client where that is known (CPU plugin); opens it otherwise. Never fails: 0.
   static int DeviceCount();
   // In a forked child the client's threads are gone: Get then fails with a message that says so.

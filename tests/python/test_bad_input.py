@@ -65,6 +65,10 @@ MISMATCHES: dict[str, Callable[[Callable[..., torch.Tensor]], object]] = {
     "where": lambda t: torch.where(t(3, dtype=torch.bool), t(3), t(2)),
     "conv-channels": lambda t: F.conv2d(t(1, 3, 4, 4), t(2, 5, 3, 3)),
     "conv-rank": lambda t: F.conv2d(t(3), t(2, 3, 3, 3)),
+    "conv-dtype": lambda t: F.conv2d(t(1, 1, 4, 4), t(1, 1, 2, 2, dtype=torch.bfloat16)),
+    "conv-bias-dtype": lambda t: F.conv2d(t(1, 1, 4, 4), t(1, 1, 2, 2), t(1, dtype=torch.bfloat16)),
+    "conv-transpose-dtype": lambda t: F.conv_transpose2d(t(1, 1, 4, 4), t(1, 1, 2, 2, dtype=torch.float64)),
+    "conv-tbc-dtype": lambda t: torch.conv_tbc(t(4, 2, 3), t(2, 3, 5, dtype=torch.bfloat16), t(5)),
     "conv-kernel": lambda t: F.conv2d(t(1, 1, 2, 2), t(1, 1, 3, 3)),
     "pool": lambda t: F.max_pool2d(t(1, 1, 2, 2), 3),
     "layer-norm": lambda t: F.layer_norm(t(2, 3), (4,)),
@@ -104,6 +108,12 @@ def test_mismatch(name):
         MISMATCHES[name](on("tpu"))
     assert type(found.value) is type(expected.value), found.value
     assert str(found.value).strip()
+
+
+def test_a_convolution_of_mixed_dtypes_names_them():
+    x, weight = torch.ones(1, 1, 4, 4, device="tpu"), torch.ones(1, 1, 2, 2, device="tpu", dtype=torch.bfloat16)
+    with pytest.raises(RuntimeError, match=r"Input type \(f32\) and weight type \(bf16\) should be the same"):
+        F.conv2d(x, weight)
 
 
 MIXED: dict[str, Callable[[torch.Tensor, torch.Tensor], object]] = {

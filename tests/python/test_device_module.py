@@ -41,6 +41,21 @@ def test_import_opens_no_plugin():
     assert run(code, TORCHTPU_PJRT="cpu").split() == ["False", "False", "False", "True"]
 
 
+def test_is_available_opens_no_plugin(tmp_path):
+    plugin = tmp_path / "plugin.so"
+    plugin.write_text("not one")
+    code = """
+        import torch
+        print(torch.tpu.is_available(), torch.accelerator.is_available(), torch.tpu.is_initialized())
+        try:
+            torch.tpu.init()
+        except RuntimeError:
+            print(torch.tpu.is_available(), torch.accelerator.is_available())
+    """
+    assert run(code, TORCHTPU_PJRT=str(plugin)).split() == ["True", "True", "False", "False", "False"]
+    assert run("import torch; print(torch.tpu.is_available())", TORCHTPU_PJRT=str(tmp_path / "none.so")) == "False"
+
+
 def test_current_device():
     code = """
         import torch

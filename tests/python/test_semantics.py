@@ -901,9 +901,12 @@ def test_several_writes_of_one_call_may_share_a_storage():
         torch._foreach_add_([twice, twice], 1)
         swapped = base(2, 2).to(device)
         torch._foreach_add_([swapped[0], swapped[1]], [swapped[1], swapped[0]])
+        copied = base(3, 2).to(device)
+        torch._foreach_copy_([copied[0], copied[1]], [copied[1], copied[2]])
+        torch._foreach_copy_([copied[2], copied[1]], [copied[0] + 5, copied[2]])
         out = torch.zeros(2, 3, device=device)
         torch.aminmax(base(4, 3).to(device), dim=0, out=(out[0], out[1]))
-        return [flat, state, twice, swapped, out]
+        return [flat, state, twice, swapped, copied, out]
 
     both(run)
 

@@ -124,13 +124,19 @@ def test_untimed_events_have_no_time():
 
 def test_generic_events_and_streams():
     stream = torch.Stream("tpu")
-    event = torch.Event("tpu", enable_timing=True)
+    start, end = (torch.Event("tpu", enable_timing=True) for _ in range(2))
     with stream:
+        start.record()
         work()
-        event.record()
-    torch.accelerator.current_stream().wait_event(event)
+        end.record()
+    torch.accelerator.current_stream().wait_event(end)
     torch.accelerator.synchronize()
-    assert event.query() and stream.query()
+    assert end.query() and stream.query()
+    assert 0 < start.elapsed_time(end) < 60_000
+    untimed = torch.Event("tpu")
+    untimed.record()
+    with pytest.raises(ValueError, match="enable_timing"):
+        start.elapsed_time(untimed)
 
 
 def test_interprocess_events_are_refused():

@@ -12,8 +12,8 @@ from torchtpu.tpu._index import device_index
 
 
 def is_available() -> bool:
-    """Whether there is a device; does not open the plugin where the answer is known without."""
-    return device_count() > 0
+    """Whether there is a device, by what the machine has; opens no plugin, so that may still fail."""
+    return _C._is_available()
 
 
 def device_count() -> int:
