@@ -52,11 +52,13 @@ test-python: build | test-cc
 ## bench     small ops, training steps and start-up beside peers in the same run (PEER=DIR: Google's package too)
 bench: build
 	python -m benchmarks.startup
+	python -m benchmarks.cold_start
 	python -m benchmarks.eager $(if $(PEER),--peer $(PEER))
 
 ## sweep     PyTorch's OpInfo database against the CPU: all data types, gradients (SWEEP='-k softmax' for a part)
 sweep: build
 	TORCHTPU_SWEEP=full pytest -q tests/python/test_opinfo.py $(SWEEP)
+	TORCHTPU_CACHE_KILLS=100 pytest -q tests/python/test_cache.py -k killed
 
 ## lint      ruff, clang-format, and clang-tidy on what changed since BASE
 lint: build $(VENV)/.lint

@@ -1,5 +1,6 @@
 """A native PyTorch device `tpu`: importing this package (or torch, which does it) registers it."""
 
+from torchtpu import cache
 from torchtpu._entry import autoload as _autoload
 from torchtpu._explain import explain
 from torchtpu._registration import device, fallbacks, platform
@@ -7,6 +8,7 @@ from torchtpu.modes import get_mode, mode, set_fuse_options, set_mode
 
 __all__ = [
     "_autoload",
+    "cache",
     "device",
     "explain",
     "fallbacks",

@@ -1,18 +1,15 @@
 #include "runtime/program.h"
 
-#include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <functional>
 #include <mutex>
-#include <thread>
+
+#include "cache/compilation.h"
 
 namespace tpu::runtime {
 namespace {
 
-std::atomic<int64_t> compile_count{0};
+using cache::Compilation;
+using cache::CompilePool;
 
 std::atomic<bool> recording{false};
 std::mutex texts_mutex;  // guards Texts()
@@ -37,82 +34,91 @@ pjrt::CompileOptions Options(const pjrt::Client& client) {
   return options;
 }
 
-// Two compilations at once: the recording thread of a training step meets dozens of new ops in a row.
-class CompilePool {
- public:
-  static CompilePool& Get() {
-    static auto& pool = *new CompilePool;  // its threads live as long as the process
-    return pool;
-  }
-  void Run(std::function<void()> job) {
-    {
-      std::lock_guard lock(mutex_);
-      jobs_.push_back(std::move(job));
-    }
-    ready_.notify_one();
-  }
-
- private:
-  CompilePool() {
-    const unsigned threads = std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
-    for (unsigned i = 0; i < threads; ++i) std::thread([this] { Loop(); }).detach();
-  }
-  void Loop() {
-    for (;;) {
-      std::function<void()> job;
-      {
-        std::unique_lock lock(mutex_);
-        ready_.wait(lock, [this] { return !jobs_.empty(); });
-        job = std::move(jobs_.front());
-        jobs_.pop_front();
-      }
-      job();
-    }
-  }
-  std::mutex mutex_;  // guards jobs_
-  std::condition_variable ready_;
-  std::deque<std::function<void()>> jobs_;
-};
+CompilePool::Urgency UrgencyOf(Program::Start start) {
+  return start == Program::Start::kBackground ? CompilePool::Urgency::kBackground : CompilePool::Urgency::kNow;
+}
 
 }  // namespace
 
-Program::Program(pjrt::Client& client, std::string text, std::vector<std::pair<int, int>> donations, std::string name)
-    : donations_(std::move(donations)), name_(std::move(name)) {
-  RecordText(name_, text);
-  Start(client, [text = std::move(text)] { return text; });
-}
+// What is to be done, shared with the pool: the program's compilation is known once its text is.
+struct Program::Work {
+  std::shared_ptr<pjrt::Client> client;
+  std::function<std::string()> emit;
+  std::vector<std::pair<int, int>> donations;
+  std::string name;
+  std::atomic<Start> start;
+
+  std::once_flag once;
+  std::shared_ptr<Compilation> compilation;     // made under `once`
+  std::atomic<Compilation*> resolved{nullptr};  // it, when made
+
+  // Whoever comes first emits.
+  Compilation& Resolve() {
+    std::call_once(once, [this] {
+      std::string text = emit();
+      emit = nullptr;
+      RecordText(name, text);
+      compilation =
+          Compilation::Of(cache::CompileCache::Get(), *client, std::move(text), Options(*client), donations, name);
+      resolved.store(compilation.get());
+    });
+    return *compilation;
+  }
+  void Begin() {
+    Compilation& c = Resolve();
+    const Start how = start.load();  // after `resolved` is set: what Compile() misses is seen here
+    if (how == Start::kLoad) {
+      c.Load();
+    } else {
+      c.Compile(UrgencyOf(how));
+    }
+  }
+};
 
 Program::Program(pjrt::Client& client, std::function<std::string()> emit, std::vector<std::pair<int, int>> donations,
-                 std::string name)
-    : donations_(std::move(donations)), name_(std::move(name)) {
-  Start(client, [emit = std::move(emit), name = name_] {
-    std::string text = emit();
-    RecordText(name, text);
-    return text;
+                 std::string name, Start start)
+    : donations_(std::move(donations)),
+      name_(std::move(name)),
+      work_(new Work{client.shared_from_this(), std::move(emit), donations_, name_, start, {}, {}, {}}) {
+  CompilePool::Get().Run(UrgencyOf(start), [work = work_] {
+    work->Begin();
+    return CompilePool::Outcome::kDone;
   });
 }
 
-void Program::Start(pjrt::Client& client, std::function<std::string()> emit) {
-  using Compiled = Result<std::unique_ptr<pjrt::LoadedExecutable>>;
-  auto promise = std::make_shared<std::promise<std::shared_ptr<Compiled>>>();
-  compiled_ = promise->get_future().share();
-  CompilePool::Get().Run([promise, client = client.shared_from_this(), emit = std::move(emit)] {
-    compile_count.fetch_add(1, std::memory_order_relaxed);
-    promise->set_value(std::make_shared<Compiled>(client->Compile(emit(), Options(*client))));
-  });
+Program::Program(pjrt::Client& client, std::string text, std::vector<std::pair<int, int>> donations, std::string name,
+                 Start start)
+    : donations_(std::move(donations)),
+      name_(std::move(name)),
+      work_(new Work{
+          client.shared_from_this(), [&text] { return std::move(text); }, donations_, name_, start, {}, {}, {}}) {
+  work_->Begin();
 }
+
+Result<pjrt::LoadedExecutable*> Program::Executable() { return work_->Resolve().Await(); }
 
 bool Program::Ready() const {
-  return executable_.load(std::memory_order_acquire) != nullptr ||
-         compiled_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  const Compilation* c = work_->resolved.load();
+  return c != nullptr && (c->state() == Compilation::State::kReady || c->state() == Compilation::State::kFailed);
 }
 
-Result<pjrt::LoadedExecutable*> Program::Executable() {
-  if (pjrt::LoadedExecutable* e = executable_.load(std::memory_order_acquire)) return e;
-  auto& compiled = *compiled_.get();
-  if (!compiled.ok()) return compiled.status();
-  executable_.store(compiled->get(), std::memory_order_release);
-  return compiled->get();
+bool Program::Absent() const {
+  const Compilation* c = work_->resolved.load();
+  return c != nullptr && c->state() == Compilation::State::kAbsent;
+}
+
+void Program::Compile(bool background) {
+  const Start start = background ? Start::kBackground : Start::kCompile;
+  if (Start before = work_->start.load(); before != Start::kCompile) {
+    // Never from urgent back to less.
+    work_->start.compare_exchange_strong(before, start);
+  }
+  if (Compilation* c = work_->resolved.load()) return c->Compile(UrgencyOf(start));
+  // Not emitted yet; if the job for that waits among less urgent ones, another does it.
+  CompilePool::Get().Run(UrgencyOf(start), [work = work_] {
+    work->Begin();
+    return CompilePool::Outcome::kDone;
+  });
 }
 
 void Program::RecordTexts(bool on) { recording.store(on, std::memory_order_relaxed); }
@@ -122,6 +128,6 @@ std::vector<Program::Text> Program::TakeTexts() {
   return std::exchange(Texts(), {});
 }
 
-int64_t Program::CompileCount() { return compile_count.load(std::memory_order_relaxed); }
+int64_t Program::CompileCount() { return static_cast<int64_t>(cache::CompileCache::Get().counters().compilations); }
 
 }  // namespace tpu::runtime

@@ -1,5 +1,8 @@
 """What every test needs: PyTorch has loaded the device, and no test sees another's settings."""
 
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 
 import pytest
@@ -7,6 +10,16 @@ import torch
 
 import torchtpu
 from torchtpu import _C
+
+# One compile cache per session, which the processes that tests start share; not the user's. It is named before the
+# first use of the device, when it is read.
+os.environ["TORCHTPU_CACHE_DIR"] = tempfile.mkdtemp(prefix="torchtpu-cache-")
+os.environ.pop("TORCHTPU_CACHE_URL", None)
+
+
+def pytest_unconfigure() -> None:
+    torchtpu.cache.wait()
+    shutil.rmtree(os.environ["TORCHTPU_CACHE_DIR"], ignore_errors=True)
 
 
 def pytest_report_header() -> str:

@@ -1,0 +1,86 @@
+"""Time to the first training step of a transformer, in a fresh process: compile cache empty, then full.
+
+python -m benchmarks.cold_start [--rounds 3] [--layers 12] [--width 128]
+
+The seconds of compiling and loading are summed over the threads of the pool, so they may exceed the time that passed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+STEP = """
+import json, sys, time
+import torch
+import torchtpu
+layers, width = int(sys.argv[1]), int(sys.argv[2])
+torch.manual_seed(0)
+start = time.perf_counter()
+torch.zeros(1, device="tpu")
+opened = time.perf_counter()
+layer = torch.nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.0, batch_first=True, norm_first=True)
+model = torch.nn.TransformerEncoder(layer, layers, enable_nested_tensor=False).to("tpu")
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+x = torch.randn(4, 32, width).to("tpu")
+def step():
+    optimizer.zero_grad()
+    loss = (model(x) - x).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+built = time.perf_counter()
+first_loss = step()
+first = time.perf_counter()
+step()
+second = time.perf_counter()
+step()
+third = time.perf_counter()
+stats = torchtpu.cache.stats()
+print(json.dumps({"open": opened - start, "model": built - opened, "first step": first - built,
+                  "second step": second - first, "third step": third - second,
+                  "to first step": first - start, "loss": first_loss, **vars(stats)}))
+"""
+
+
+def run(directory: str, layers: int, width: int) -> dict[str, float]:
+    out = subprocess.run(
+        [sys.executable, "-c", STEP, str(layers), str(width)],
+        env={**os.environ, "TORCHTPU_CACHE_DIR": directory},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return json.loads(out.splitlines()[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--width", type=int, default=128)
+    options = parser.parse_args()
+    cold, warm = [], []
+    for _ in range(options.rounds):
+        with tempfile.TemporaryDirectory() as directory:
+            cold.append(run(directory, options.layers, options.width))
+            warm.append(run(directory, options.layers, options.width))
+    if len({r["loss"] for r in cold + warm}) != 1:
+        raise SystemExit(f"expected one loss, found {sorted({r['loss'] for r in cold + warm})}")
+
+    print(f"{'':16}{'empty cache':>12}{'full cache':>12}{'ratio':>8}")
+    for name in ("open", "model", "first step", "second step", "third step", "to first step"):
+        a, b = (statistics.median(r[name] for r in runs) for runs in (cold, warm))
+        print(f"{name:16}{a:10.3f} s{b:10.3f} s{b / a:8.2f}")
+    for name in ("requests", "compilations", "host_hits", "compile_seconds", "load_seconds"):
+        a, b = (statistics.median(r[name] for r in runs) for runs in (cold, warm))
+        print(f"{name.replace('_', ' '):16}{a:12.4g}{b:12.4g}")
+
+
+if __name__ == "__main__":
+    main()
