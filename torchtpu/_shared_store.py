@@ -24,8 +24,9 @@ class SharedStore:
     def read(self, name: str) -> bytes | None:
         return self._bounded(lambda: self._read(self._path(name)))
 
-    def write(self, name: str, data: bytes) -> None:
-        self._bounded(lambda: self._write(self._path(name), data))
+    def write(self, name: str, data: bytes) -> bool:
+        """False when the store has failed before."""
+        return self._bounded(lambda: self._write(self._path(name), data)) is not None
 
     def remove(self, name: str) -> None:
         self._bounded(lambda: self._filesystem.rm_file(self._path(name)))
@@ -39,12 +40,13 @@ class SharedStore:
         except FileNotFoundError:
             return None
 
-    def _write(self, path: str, data: bytes) -> None:
+    def _write(self, path: str, data: bytes) -> bool:
         # Where folders are real, they have to be there; object stores have none. A reader that meets a file half
         # written finds its checksum wrong.
         if not hasattr(self._filesystem, "_pipe_file"):
             self._filesystem.makedirs(posixpath.dirname(path), exist_ok=True)
         self._filesystem.pipe_file(path, data)
+        return True
 
     def _bounded(self, work: Callable[[], T]) -> T | None:
         """Runs the work in a thread of its own, which is left behind when it takes too long."""

@@ -14,14 +14,21 @@ StoreOpener& Opener() {
 class HookStore : public Store {
  public:
   HookStore(std::string url, StoreHooks hooks) : url_(std::move(url)), hooks_(std::move(hooks)) {}
-  Result<std::optional<std::string>> Read(const hlo::Fingerprint& key) override { return hooks_.read(key.Hex()); }
+  Result<std::optional<std::string>> Read(const hlo::Fingerprint& key) override {
+    auto bytes = hooks_.read(key.Hex());
+    if (!bytes.ok()) return Named(bytes.status());
+    return bytes;
+  }
   Status Write(const hlo::Fingerprint& key, const std::string& bytes) override {
-    return hooks_.write(key.Hex(), bytes);
+    return Named(hooks_.write(key.Hex(), bytes));
   }
   void Remove(const hlo::Fingerprint& key) override { hooks_.remove(key.Hex()); }
   const std::string& name() const override { return url_; }
 
  private:
+  Status Named(const Status& status) const {
+    return status.ok() ? status : Status(status.code(), url_ + ": " + status.message());
+  }
   std::string url_;
   StoreHooks hooks_;
 };

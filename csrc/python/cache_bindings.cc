@@ -28,7 +28,8 @@ Result<T> InPython(const Call& call) {
   try {
     return call();
   } catch (py::error_already_set& error) {
-    return Status(Code::kUnavailable, error.what());
+    const std::string text = error.what();  // the traceback follows on lines of its own
+    return Status(Code::kUnavailable, text.substr(0, text.find('\n')));
   }
 }
 
@@ -49,11 +50,9 @@ Result<cache::StoreHooks> OpenInPython(const std::string& url) {
     });
   };
   hooks.write = [store](const std::string& name, const std::string& bytes) {
-    return InPython<bool>([&] {
-             store->attr("write")(name, py::bytes(bytes));
-             return true;
-           })
-        .status();
+    TPU_ASSIGN_OR_RETURN(const bool written,
+                         InPython<bool>([&] { return store->attr("write")(name, py::bytes(bytes)).cast<bool>(); }));
+    return written ? Status() : Status(Code::kUnavailable, "it has failed, and is not asked again");
   };
   hooks.remove = [store](const std::string& name) {
     (void)InPython<bool>([&] {
@@ -106,6 +105,8 @@ std::vector<Listed> List() {
   return entries;
 }
 
+void ShowNotice(const std::string& message) { TORCH_WARN(message); }
+
 void Shutdown() {
   cache::CompilePool::Get().Shutdown(kExitSeconds);
   CompileCache::Get().Close();
@@ -115,7 +116,7 @@ void Shutdown() {
 }  // namespace
 
 void BindCache(py::module_& m) {
-  cache::SetNoticeHook([](const std::string& message) { TORCH_WARN(message); });
+  cache::SetNoticeHook(&ShowNotice);
   cache::SetStoreOpener(&OpenInPython);
   // Without the interpreter's lock, which a shared tier may want meanwhile.
   using Free = py::call_guard<py::gil_scoped_release>;
