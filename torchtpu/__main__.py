@@ -9,7 +9,7 @@ from importlib import import_module
 # Name, module with a function `main(arguments) -> exit status`, what it does.
 COMMANDS = (
     ("cache", "torchtpu._cache_command", "the compile cache: stats, ls, prune, clear, warm"),
-    ("explain", "torchtpu._explain", "runs a script and says why its ops ran when they did, and what was compiled"),
+    ("explain", "torchtpu._explain", "run a script, and say why its operations were flushed and what was compiled"),
 )
 
 

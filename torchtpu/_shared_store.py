@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# A store that answers slower than this is slower than compiling.
-TIMEOUT_SECONDS = 30.0
+# Less than the process waits for at its end; a store that answers slower is slower than compiling.
+TIMEOUT_SECONDS = 10.0
 
 
 class SharedStore:

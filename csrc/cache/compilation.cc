@@ -148,10 +148,11 @@ void Compilation::CompileAndKeep() {
   if (state() == State::kReady) rest = cache_.Keep(key_, name_, executable_->executable(), seconds);
   lock_.reset();
   if (!rest) return;
-  CompilePool::Get().Run(Urgency::kIdle, [rest = std::move(rest)] {
+  const bool runs = CompilePool::Get().Run(Urgency::kIdle, [rest] {
     rest();
     return CompilePool::Outcome::kDone;
   });
+  if (!runs) rest();
 }
 
 void Compilation::Finish(Result<std::unique_ptr<pjrt::LoadedExecutable>> result) {

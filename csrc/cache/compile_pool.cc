@@ -62,17 +62,20 @@ void CompilePool::Loop() {
     const Outcome outcome = job();
     if (outcome == Outcome::kDone) job = nullptr;  // what it held dies outside the lock
     lock.lock();
-    if (outcome == Outcome::kLater) delayed_.push_back({std::move(job), Clock::now() + kRetry});
+    if (outcome == Outcome::kLater && !closing_) delayed_.push_back({std::move(job), Clock::now() + kRetry});
     if (--running_ == 0) idle_.notify_all();
   }
 }
 
 void CompilePool::Shutdown(double timeout_s) {
-  std::deque<Job> dropped;  // dies outside the lock
+  std::deque<Job> now, background;  // die outside the lock
+  std::deque<Delayed> delayed;
   {
     std::lock_guard lock(mutex_);
     closing_ = true;
-    dropped.swap(queues_[static_cast<int>(Urgency::kBackground)]);
+    now.swap(queues_[static_cast<int>(Urgency::kNow)]);
+    background.swap(queues_[static_cast<int>(Urgency::kBackground)]);
+    delayed.swap(delayed_);
   }
   AwaitIdle(timeout_s);
 }

@@ -10,7 +10,6 @@ void BindCache(pybind11::module_& m);     // the compile cache
 void BindDevice(pybind11::module_& m);    // platform, devices, generators, forks
 void BindMemory(pybind11::module_& m);    // statistics and limits
 void BindStream(pybind11::module_& m);    // current streams
-void BindExplain(pybind11::module_& m);
 void BindExplain(pybind11::module_& m);   // what was flushed and compiled
 void BindMode(pybind11::module_& m);      // strict, debug
 void BindOps(pybind11::module_& m);       // decompositions, fallbacks, counters

@@ -1,6 +1,7 @@
 // The compile cache seen from Python, and Python seen from it: a shared tier by fsspec.
 #include <c10/util/Exception.h>
 #include <pybind11/stl.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -107,7 +108,9 @@ std::vector<Listed> List() {
 
 void ShowNotice(const std::string& message) { TORCH_WARN(message); }
 
-void Shutdown() {
+// `parent` is the process that imported us: a forked child has none of the pool's threads, and none of its own counts.
+void Shutdown(pid_t parent) {
+  if (getpid() != parent) return;
   cache::CompilePool::Get().Shutdown(kExitSeconds);
   CompileCache::Get().Close();
   CompileCache::Get().Flush();
@@ -160,7 +163,7 @@ void BindCache(py::module_& m) {
   m.def("_cache_parse_bytes", &cache::ParseBytes, py::arg("text"));
   m.def(
       "_cache_wait", [] { return cache::CompilePool::Get().AwaitIdle(kExitSeconds); }, Free());
-  py::module_::import("atexit").attr("register")(py::cpp_function(&Shutdown, Free()));
+  py::module_::import("atexit").attr("register")(py::cpp_function([parent = getpid()] { Shutdown(parent); }, Free()));
 }
 
 }  // namespace tpu::python

@@ -13,7 +13,6 @@ PYBIND11_MODULE(_C, m) {
   tpu::python::BindMemory(m);
   tpu::python::BindStream(m);
   tpu::python::BindExplain(m);
-  tpu::python::BindExplain(m);
   tpu::python::BindMode(m);
   tpu::python::BindOps(m);
   tpu::python::BindAot(m);

@@ -1,7 +1,6 @@
 #include "runtime/program.h"
 
 #include <atomic>
-#include <chrono>
 #include <mutex>
 
 #include "cache/compilation.h"
@@ -10,13 +9,19 @@ namespace tpu::runtime {
 namespace {
 
 using cache::Compilation;
-using Urgency = cache::CompilePool::Urgency;
+using cache::CompilePool;
 
 std::atomic<bool> recording{false};
 std::mutex texts_mutex;  // guards Texts()
 std::vector<Program::Text>& Texts() {
   static auto& texts = *new std::vector<Program::Text>;
   return texts;
+}
+
+void RecordText(const std::string& name, const std::string& text) {
+  if (!recording.load(std::memory_order_relaxed)) return;
+  std::lock_guard lock(texts_mutex);
+  Texts().push_back({name, text});
 }
 
 // On the CPU plugin level 2 compiles dots ten times faster than the default and the code runs as fast or faster.
@@ -29,77 +34,91 @@ pjrt::CompileOptions Options(const pjrt::Client& client) {
   return options;
 }
 
+CompilePool::Urgency UrgencyOf(Program::Start start) {
+  return start == Program::Start::kBackground ? CompilePool::Urgency::kBackground : CompilePool::Urgency::kNow;
+}
+
 }  // namespace
 
-Program::Program(pjrt::Client& client, std::string text, std::vector<std::pair<int, int>> donations, std::string name,
-                 Start start)
-    : donations_(std::move(donations)), name_(std::move(name)) {
-  std::promise<Made> made;
-  made.set_value(Begin(client, std::move(text), donations_, name_, start));
-  compilation_ = made.get_future().share();
-}
+// What is to be done, shared with the pool: the program's compilation is known once its text is.
+struct Program::Work {
+  std::shared_ptr<pjrt::Client> client;
+  std::function<std::string()> emit;
+  std::vector<std::pair<int, int>> donations;
+  std::string name;
+  std::atomic<Start> start;
+
+  std::once_flag once;
+  std::shared_ptr<Compilation> compilation;     // made under `once`
+  std::atomic<Compilation*> resolved{nullptr};  // it, when made
+
+  // Whoever comes first emits.
+  Compilation& Resolve() {
+    std::call_once(once, [this] {
+      std::string text = emit();
+      emit = nullptr;
+      RecordText(name, text);
+      compilation =
+          Compilation::Of(cache::CompileCache::Get(), *client, std::move(text), Options(*client), donations, name);
+      resolved.store(compilation.get());
+    });
+    return *compilation;
+  }
+  void Begin() {
+    Compilation& c = Resolve();
+    const Start how = start.load();  // after `resolved` is set: what Compile() misses is seen here
+    if (how == Start::kLoad) {
+      c.Load();
+    } else {
+      c.Compile(UrgencyOf(how));
+    }
+  }
+};
 
 Program::Program(pjrt::Client& client, std::function<std::string()> emit, std::vector<std::pair<int, int>> donations,
                  std::string name, Start start)
-    : donations_(std::move(donations)), name_(std::move(name)) {
-  auto made = std::make_shared<std::promise<Made>>();
-  compilation_ = made->get_future().share();
-  cache::CompilePool::Get().Run(
-      start == Start::kCompile ? Urgency::kNow : Urgency::kBackground,
-      [made, start, client = client.shared_from_this(), emit = std::move(emit), donations = donations_, name = name_] {
-        try {
-          made->set_value(Begin(*client, emit(), donations, name, start));
-        } catch (...) {
-          made->set_exception(std::current_exception());
-        }
-        return cache::CompilePool::Outcome::kDone;
-      });
+    : donations_(std::move(donations)),
+      name_(std::move(name)),
+      work_(new Work{client.shared_from_this(), std::move(emit), donations_, name_, start, {}, {}, {}}) {
+  CompilePool::Get().Run(UrgencyOf(start), [work = work_] {
+    work->Begin();
+    return CompilePool::Outcome::kDone;
+  });
 }
 
-Program::Made Program::Begin(pjrt::Client& client, std::string text, std::span<const std::pair<int, int>> donations,
-                             const std::string& name, Start start) {
-  if (recording.load(std::memory_order_relaxed)) {
-    std::lock_guard lock(texts_mutex);
-    Texts().push_back({name, text});
-  }
-  Made made = Compilation::Of(cache::CompileCache::Get(), client, std::move(text), Options(client), donations, name);
-  switch (start) {
-    case Start::kCompile: made->Compile(Urgency::kNow); break;
-    case Start::kBackground: made->Compile(Urgency::kBackground); break;
-    case Start::kLoad: made->Load(); break;
-  }
-  return made;
+Program::Program(pjrt::Client& client, std::string text, std::vector<std::pair<int, int>> donations, std::string name,
+                 Start start)
+    : donations_(std::move(donations)),
+      name_(std::move(name)),
+      work_(new Work{
+          client.shared_from_this(), [&text] { return std::move(text); }, donations_, name_, start, {}, {}, {}}) {
+  work_->Begin();
 }
 
-Program::Made Program::compilation() const {
-  if (compilation_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return nullptr;
-  try {
-    return compilation_.get();
-  } catch (const std::exception&) {
-    return nullptr;
-  }
-}
-
-Result<pjrt::LoadedExecutable*> Program::Executable() {
-  try {
-    return compilation_.get()->Await();
-  } catch (const std::exception& error) {  // of the text's emission, or the process is ending
-    return Status(Code::kInternal, error.what());
-  }
-}
+Result<pjrt::LoadedExecutable*> Program::Executable() { return work_->Resolve().Await(); }
 
 bool Program::Ready() const {
-  const Made made = compilation();
-  return made && (made->state() == Compilation::State::kReady || made->state() == Compilation::State::kFailed);
+  const Compilation* c = work_->resolved.load();
+  return c != nullptr && (c->state() == Compilation::State::kReady || c->state() == Compilation::State::kFailed);
 }
 
 bool Program::Absent() const {
-  const Made made = compilation();
-  return made && made->state() == Compilation::State::kAbsent;
+  const Compilation* c = work_->resolved.load();
+  return c != nullptr && c->state() == Compilation::State::kAbsent;
 }
 
 void Program::Compile(bool background) {
-  if (const Made made = compilation()) made->Compile(background ? Urgency::kBackground : Urgency::kNow);
+  const Start start = background ? Start::kBackground : Start::kCompile;
+  if (Start before = work_->start.load(); before != Start::kCompile) {
+    // Never from urgent back to less.
+    work_->start.compare_exchange_strong(before, start);
+  }
+  if (Compilation* c = work_->resolved.load()) return c->Compile(UrgencyOf(start));
+  // Not emitted yet; if the job for that waits among less urgent ones, another does it.
+  CompilePool::Get().Run(UrgencyOf(start), [work = work_] {
+    work->Begin();
+    return CompilePool::Outcome::kDone;
+  });
 }
 
 void Program::RecordTexts(bool on) { recording.store(on, std::memory_order_relaxed); }

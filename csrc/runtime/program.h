@@ -2,9 +2,7 @@
 #pragma once
 
 #include <functional>
-#include <future>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,10 +10,6 @@
 #include "pjrt/client.h"
 #include "pjrt/executable.h"
 #include "runtime/value.h"
-
-namespace tpu::cache {
-class Compilation;
-}
 
 namespace tpu::runtime {
 
@@ -26,18 +20,18 @@ class Program {
     kBackground,  // when nothing more urgent is left to compile
     kLoad,        // only look for it in the cache; Compile() or Executable() compile it later
   };
-  // Starts in the background. `donations`: (parameter, result) pairs that may share memory. Programs of the same text and
-  // donations share one executable.
+  // Starts on the compile pool. `donations`: (parameter, result) pairs that may share memory. Programs of the same text
+  // and donations share one executable.
   Program(pjrt::Client& client, std::string text, std::vector<std::pair<int, int>> donations, std::string name,
           Start start = Start::kCompile);
   // As above; `emit` makes the text there too.
   Program(pjrt::Client& client, std::function<std::string()> emit, std::vector<std::pair<int, int>> donations,
-          std::string name, Start start);
+          std::string name, Start start = Start::kCompile);
 
-  // Blocks until compiled, and compiles at once what has not been begun; submission thread.
+  // Blocks until compiled, and does at once what has not been begun; submission thread.
   Result<pjrt::LoadedExecutable*> Executable();
 
-  // These three do not block. Ready: Executable() will not either; it gives the executable or why there is none.
+  // These three do not block. Ready: compiled, or refused; Executable() will not block either.
   bool Ready() const;
   // No tier of the cache has it, and nothing compiles it: started with kLoad, and the answer is there.
   bool Absent() const;
@@ -56,15 +50,11 @@ class Program {
   static int64_t CompileCount();
 
  private:
-  using Made = std::shared_ptr<cache::Compilation>;
-  static Made Begin(pjrt::Client& client, std::string text, std::span<const std::pair<int, int>> donations,
-                    const std::string& name, Start start);
-  // Null while the text is being made, or if it cannot be.
-  Made compilation() const;
+  struct Work;
 
   std::vector<std::pair<int, int>> donations_;
   std::string name_;
-  std::shared_future<Made> compilation_;
+  std::shared_ptr<Work> work_;
 };
 
 }  // namespace tpu::runtime
