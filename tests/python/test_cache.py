@@ -213,7 +213,7 @@ def test_two_users_of_one_directory(tmp_path, first):
         if str(folder).startswith("/tmp/"):
             folder.chmod(0o755)
     before = {p: p.stat().st_mtime_ns for p in entries(directory)}
-    result = run(directory, "import os\nimport torch\nos.setgid(65534), os.setuid(65534)\n" + PROGRAM + REPORT)
+    result = run(directory, "import os\nimport torch._dynamo\nos.setgid(65534), os.setuid(65534)\n" + PROGRAM + REPORT)
     assert result["total"] == first["total"]
     assert result["compilations"] == first["compilations"]
     assert "compile cache" in result["notices"]
