@@ -1,5 +1,6 @@
 #include "runtime/device.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "runtime/platform.h"
@@ -288,7 +289,11 @@ Status Device::RunProgram(Task& task, pjrt::Event* ready) {
   for (auto [parameter, result] : task.program->donations()) {
     if (task.inputs[parameter].use_count() > 1) spared.push_back(parameter);
   }
+  const auto is_spared = [&](int64_t p) { return std::find(spared.begin(), spared.end(), p) != spared.end(); };
   TPU_ASSIGN_OR_RETURN(std::vector<pjrt::Buffer> results, executable->Execute(arguments, pjrt_device_, spared));
+  for (auto [parameter, result] : task.program->donations()) {
+    if (!is_spared(parameter)) task.inputs[parameter]->GiveMemory();
+  }
   if (!results.empty()) *ready = results.front().ready();
   for (size_t i = 0; i < task.outputs.size(); ++i) task.outputs[i]->Fulfil(std::move(results.at(i)));
   return {};

@@ -1,5 +1,7 @@
 #include "runtime/value.h"
 
+#include <utility>
+
 #include "runtime/device.h"
 #include "runtime/platform.h"
 
@@ -51,6 +53,8 @@ void Value::Fulfil(pjrt::Buffer buffer) {
   device_->CountBuffer(counted_bytes_);
   state_.store(State::kReady, std::memory_order_release);
 }
+
+void Value::GiveMemory() { device_->CountBuffer(-std::exchange(counted_bytes_, 0)); }
 
 void Value::Fail(std::shared_ptr<const Status> error) {
   error_ = std::move(error);

@@ -58,6 +58,8 @@ class Value : public c10::intrusive_ptr_target {
   // --- submission thread, or any thread once ready()
   void Fulfil(pjrt::Buffer buffer);
   void Fail(std::shared_ptr<const Status> error);
+  // A program has taken the memory over for one of its results.
+  void GiveMemory();
   // Null when the value failed (see error()) or is still pending.
   pjrt::Buffer* buffer() { return state_.load(std::memory_order_acquire) == State::kReady ? &buffer_ : nullptr; }
   const std::shared_ptr<const Status>& error() const { return error_; }

@@ -180,6 +180,7 @@ void Window::RunFused(Recording& recording, Cluster::Variant& variant) {
       value->Fail(Unwanted());
     }
   }
+  recording.nodes().clear();  // what only the task refers to now gives its memory to a result
   Submit(std::move(task));
 }
 

@@ -64,7 +64,8 @@ TEST_P(Loop, IterationsAreCutAlikeWhateverCameBefore) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Lengths, Loop, testing::Values(1, 2, 5, 30, 63, 64, 65, 86, 200, 256, 257, 300, 700, 1500, 4000));
+INSTANTIATE_TEST_SUITE_P(Lengths, Loop,
+                         testing::Values(1, 2, 5, 30, 63, 64, 65, 86, 200, 256, 257, 300, 700, 1500, 4000));
 
 TEST(CutPoints, CutsRiseAndProgramsAreBounded) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
