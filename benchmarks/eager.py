@@ -1,9 +1,10 @@
-"""Small operations and training steps: TorchTPU in strict mode beside its peers, interleaved, as ratios.
+"""Small operations and training steps: TorchTPU in strict and fuse mode beside its peers, interleaved, as ratios.
 
     python -m benchmarks.eager [--rounds 3] [--only add,mlp-small] [--peer DIR]
 
 Peers: PyTorch on the CPU, and, with ``--peer``, Google's package in the environment DIR that ``peer/setup.sh`` of the
-instruments has made. Each backend runs in a process of its own, in turn, ``--rounds`` times; the figures are medians.
+instruments has made, in its two modes of these names. Each runs in a process of its own, in turn, ``--rounds`` times;
+the figures are medians. Fused programs are compiled in the background: a first process, not counted, fills the cache.
 """
 
 from __future__ import annotations
@@ -32,17 +33,20 @@ def run(python: str, backend: str, mode: str, only: str) -> list[dict]:
     return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
 
 
-def table(host: Figures, total: Figures, peers: list[str]) -> None:
+def table(host: Figures, total: Figures) -> None:
+    """Times in microseconds a step, until the call returns and until the result is there; then ratios of the latter."""
     works = list(dict.fromkeys(work for _, work in total))
-    ratios = "".join(f"  {'host/' + p:>10} {'total/' + p:>10}" for p in peers)
-    print(f"{'work':62} {'host us':>9} {'total us':>9}{ratios}")
+    names = list(dict.fromkeys(name for name, _ in total))
+    pairs = [("fuse", "strict")]
+    pairs += [("strict", name) for name in ("cpu", "peer strict") if name in names]
+    pairs += [("fuse", name) for name in ("cpu", "peer fuse") if name in names]
+    print(f"{'':20}" + "".join(f"{name:>22}" for name in names) + "".join(f"{a + '/' + b:>20}" for a, b in pairs))
     for work in works:
-        ours = statistics.median(host["torchtpu", work]), statistics.median(total["torchtpu", work])
-        row = f"{work[:62]:62} {ours[0]:9.1f} {ours[1]:9.1f}"
-        for peer in peers:
-            theirs = statistics.median(host[peer, work]), statistics.median(total[peer, work])
-            row += f"  {ours[0] / theirs[0]:10.2f} {ours[1] / theirs[1]:10.2f}"
-        print(row)
+        median = {name: statistics.median(total[name, work]) for name in names}
+        row = f"{work.split(':')[0][:20]:20}"
+        for name in names:
+            row += f"{statistics.median(host[name, work]):11.1f}{median[name]:11.1f}"
+        print(row + "".join(f"{median[a] / median[b]:20.2f}" for a, b in pairs))
 
 
 def main() -> None:
@@ -53,18 +57,26 @@ def main() -> None:
     args = parser.parse_args()
     if not STEPS.exists():
         sys.exit(f"benchmarks.eager: expected the workload file at {STEPS}, found none. It is one of the instruments.")
-    backends = [("torchtpu", sys.executable, "strict"), ("cpu", sys.executable, "eager")]
+    backends = [
+        ("strict", sys.executable, "torchtpu", "strict"),
+        ("fuse", sys.executable, "torchtpu", "fuse"),
+        ("cpu", sys.executable, "cpu", "eager"),
+    ]
     if args.peer:
-        backends.append(("peer", str(Path(args.peer) / "bin" / "python"), "strict"))
+        python = str(Path(args.peer) / "bin" / "python")
+        backends += [("peer strict", python, "peer", "strict"), ("peer fuse", python, "peer", "fuse")]
     host: Figures = defaultdict(list)
     total: Figures = defaultdict(list)
+    os.environ["TORCHTPU_FUSE_WAIT"] = "1"
+    run(sys.executable, "torchtpu", "fuse", args.only)
+    del os.environ["TORCHTPU_FUSE_WAIT"]
     for _ in range(args.rounds):
-        for backend, python, mode in backends:
+        for name, python, backend, mode in backends:
             for line in run(python, backend, mode, args.only):
                 if "total_us" in line:
-                    host[backend, line["work"]].append(line["host_us"])
-                    total[backend, line["work"]].append(line["total_us"])
-    table(host, total, [name for name, _, _ in backends[1:]])
+                    host[name, line["work"]].append(line["host_us"])
+                    total[name, line["work"]].append(line["total_us"])
+    table(host, total)
 
 
 if __name__ == "__main__":

@@ -143,13 +143,13 @@ void Cluster::AddVariant(pjrt::Client& client, const LiveSet& live, const std::v
   LiveSet all = live;  // what was wanted once may be wanted again: the variants converge
   for (const auto& variant : variants_) all.InsertAll(variant->live);
   std::vector<std::pair<int, int>> donations = structure_->Donations(all, dead);
-  auto variant = std::make_unique<Variant>(Variant{all, nullptr, {}, {}});
+  auto variant = std::make_unique<Variant>(Variant{all, nullptr, {}});
   const auto& nodes = structure_->nodes;
-  variant->name = "fused " + nodes.front().op->name() + " ... " + nodes.back().op->name() + " (" +
-                  std::to_string(nodes.size()) + " ops)";
+  std::string name = "fused " + nodes.front().op->name() + " ... " + nodes.back().op->name() + " (" +
+                     std::to_string(nodes.size()) + " ops)";
   variant->program = std::make_shared<Program>(
       client, [structure = structure_, all, donations] { return structure->Emit(all, donations); }, donations,
-      variant->name, start);
+      std::move(name), start);
   variants_.push_back(std::move(variant));
 }
 
@@ -181,7 +181,7 @@ Cluster::Variant* Cluster::Choose(pjrt::Client& client, const LiveSet& live, con
 
 CompileRecord Cluster::Describe(uint32_t line) const {
   CompileRecord record;
-  record.name = variants_.back()->name;
+  record.name = variants_.back()->program->name();
   record.line = line;
   record.ops = static_cast<int64_t>(structure_->nodes.size());
   record.program = HashOf(key_);

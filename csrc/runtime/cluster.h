@@ -35,13 +35,13 @@ class Cluster {
     LiveSet live;
     std::shared_ptr<Program> program;
     std::vector<ValuePtr> packs;  // as last run
-    std::string name;
   };
   // Why Choose gave what it gave, for explain.
   enum class Choice { kHit, kCompiling, kStarted, kFirstSight, kFailed };
 
   explicit Cluster(const Recording& recording);
   const std::vector<uint64_t>& key() const { return key_; }
+  bool recurs() const { return seen_ > 1; }
   // The program to run now, which gives at least `live`; null when there is none yet. `dead`: per taken Value, whether
   // nothing else refers to it.
   Variant* Choose(pjrt::Client& client, const LiveSet& live, const std::vector<bool>& dead, CompilePolicy policy,

@@ -14,6 +14,7 @@ namespace {
 // Results recorded and not yet run, as a share of the device's memory: what they take their inputs from is kept.
 constexpr int64_t kMemoryShare = 4;
 constexpr int64_t kManyBytes = int64_t{64} << 20;  // less is not looked at
+constexpr size_t kMaxClusters = 4096;
 
 std::atomic<CompilePolicy> compile_policy{CompilePolicy::kBackground};
 std::atomic<std::chrono::milliseconds> idle_time{std::chrono::milliseconds(20)};
@@ -111,6 +112,8 @@ Cluster& Window::Find(const Recording& recording) {
   for (auto it = begin; it != end; ++it) {
     if (it->second->key() == recording.key()) return *it->second;
   }
+  // Shapes that never come again would fill it.
+  if (clusters_.size() >= kMaxClusters) std::erase_if(clusters_, [](const auto& c) { return !c.second->recurs(); });
   return *clusters_.emplace(hash, std::make_unique<Cluster>(recording))->second;
 }
 
@@ -160,7 +163,7 @@ void Window::Run(Recording& recording, FlushReason reason, uint32_t line, uint64
 void Window::RunFused(Recording& recording, Cluster::Variant& variant) {
   Task task;
   task.program = variant.program;
-  task.name = variant.name;
+  task.name = variant.program->name();
   task.inputs.reserve(recording.taken().size() + recording.packs().size());
   for (Value* value : recording.taken()) task.inputs.push_back(ValuePtr::reclaim_copy(value));
   variant.packs.resize(recording.packs().size());
