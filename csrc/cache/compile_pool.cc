@@ -54,7 +54,8 @@ void CompilePool::Loop() {
       if (delayed_.empty()) {
         work_.wait(lock);
       } else {
-        work_.wait_until(lock, delayed_.front().due);
+        const Clock::time_point due = delayed_.front().due;  // another thread may take it while this one waits
+        work_.wait_until(lock, due);
       }
     }
     ++running_;
