@@ -158,12 +158,13 @@ void Compilation::CompileAndKeep() {
 void Compilation::Finish(Result<std::unique_ptr<pjrt::LoadedExecutable>> result) {
   std::lock_guard lock(mutex_);
   if (finished()) return;  // the process is ending
-  if (result.ok()) {
+  const bool ok = result.ok();
+  if (ok) {
     executable_ = std::move(result).value();
   } else {
     error_ = result.status();
   }
-  state_.store(result.ok() ? State::kReady : State::kFailed, std::memory_order_release);
+  state_.store(ok ? State::kReady : State::kFailed, std::memory_order_release);
   changed_.notify_all();
 }
 
