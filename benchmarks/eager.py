@@ -4,7 +4,8 @@
 
 Peers: PyTorch on the CPU, and, with ``--peer``, Google's package in the environment DIR that ``peer/setup.sh`` of the
 instruments has made, in its two modes of these names. Each runs in a process of its own, in turn, ``--rounds`` times;
-the figures are medians. Fused programs are compiled in the background: a first process, not counted, fills the cache.
+the figures are medians. Fused programs are waited for, so that a run of a second measures them and not the compiler; a
+first process, not counted, fills the cache.
 """
 
 from __future__ import annotations
@@ -69,7 +70,6 @@ def main() -> None:
     total: Figures = defaultdict(list)
     os.environ["TORCHTPU_FUSE_WAIT"] = "1"
     run(sys.executable, "torchtpu", "fuse", args.only)
-    del os.environ["TORCHTPU_FUSE_WAIT"]
     for _ in range(args.rounds):
         for name, python, backend, mode in backends:
             for line in run(python, backend, mode, args.only):
