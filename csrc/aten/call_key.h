@@ -11,6 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/hash.h"
+
 namespace tpu::aten {
 
 class CallKey {
@@ -30,14 +32,7 @@ class CallKey {
     Add(text.size());
     for (char c : text) Add(static_cast<uint64_t>(c));
   }
-  uint64_t Hash() const {
-    uint64_t h = 0x9E3779B97F4A7C15ull * (words_.size() + 1);
-    for (uint64_t w : words_) {
-      const auto product = static_cast<unsigned __int128>(h ^ w) * 0xD6E8FEB86659FD93ull;
-      h = static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
-    }
-    return h;
-  }
+  uint64_t Hash() const { return HashWords(words_); }
   bool operator==(const CallKey& other) const {
     return words_.size() == other.words_.size() &&
            std::memcmp(words_.data(), other.words_.data(), words_.size() * 8) == 0;

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/hash.h"
+
 namespace tpu::runtime {
 namespace {
-
-// What is met once (a model's initialisation, a first step's own ops) is not worth compiling, only looking for.
-constexpr int kSightings = 2;
 
 using Start = Program::Start;
 
@@ -173,7 +172,7 @@ Cluster::Variant* Cluster::Choose(pjrt::Client& client, const LiveSet& live, con
     *choice = Choice::kFailed;
     return nullptr;
   }
-  const bool once = seen_ < kSightings && !wait;
+  const bool once = !recurs() && !wait;
   *choice = once ? Choice::kFirstSight : Choice::kStarted;
   AddVariant(client, live, dead, wait ? Start::kCompile : once ? Start::kLoad : Start::kBackground);
   return wait ? variants_.back().get() : nullptr;
@@ -184,7 +183,7 @@ CompileRecord Cluster::Describe(uint32_t line) const {
   record.name = variants_.back()->program->name();
   record.line = line;
   record.ops = static_cast<int64_t>(structure_->nodes.size());
-  record.program = HashOf(key_);
+  record.program = HashWords(key_);
   record.inputs = TypesOf(structure_->taken);
   record.results = std::to_string(variants_.back()->live.size()) + " of " + std::to_string(structure_->produced);
   return record;

@@ -41,6 +41,7 @@ class Cluster {
 
   explicit Cluster(const Recording& recording);
   const std::vector<uint64_t>& key() const { return key_; }
+  // What is met once (a model's initialisation, a first step's own ops) is not worth compiling, only looking for.
   bool recurs() const { return seen_ > 1; }
   // The program to run now, which gives at least `live`; null when there is none yet. `dead`: per taken Value, whether
   // nothing else refers to it.

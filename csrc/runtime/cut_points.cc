@@ -1,12 +1,9 @@
 #include "runtime/cut_points.h"
 
+#include "base/hash.h"
+
 namespace tpu::runtime {
 namespace {
-
-uint64_t Mix(uint64_t hash, uint64_t word) {
-  const auto product = static_cast<unsigned __int128>(hash ^ word) * 0xD6E8FEB86659FD93ull;
-  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
-}
 
 // A polynomial in kBase modulo 2^64, whose coefficients are the contents.
 constexpr uint64_t kBase = 0xD6E8FEB86659FD93ull;

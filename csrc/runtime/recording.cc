@@ -16,15 +16,6 @@ uint64_t NextId() {
 
 }  // namespace
 
-uint64_t HashOf(const std::vector<uint64_t>& key) {
-  uint64_t h = 0x9E3779B97F4A7C15ull * (key.size() + 1);
-  for (uint64_t word : key) {
-    const auto product = static_cast<unsigned __int128>(h ^ word) * 0xD6E8FEB86659FD93ull;
-    h = static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
-  }
-  return h;
-}
-
 Recording::Recording() : id_(NextId()) {}
 
 Source Recording::Find(const ValuePtr& value) {

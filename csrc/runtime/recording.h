@@ -25,8 +25,6 @@ struct Pack {
   std::string bytes;
 };
 
-uint64_t HashOf(const std::vector<uint64_t>& key);
-
 // Threads: one at a time. A Value's place is that in the recording which met it last.
 class Recording {
  public:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "base/hash.h"
 #include "runtime/device.h"
 #include "runtime/program.h"
 #include "runtime/recorder.h"
@@ -107,7 +108,7 @@ void Window::Cut(size_t end, uint32_t line) {
 }
 
 Cluster& Window::Find(const Recording& recording) {
-  const uint64_t hash = HashOf(recording.key());
+  const uint64_t hash = HashWords(recording.key());
   auto [begin, end] = clusters_.equal_range(hash);
   for (auto it = begin; it != end; ++it) {
     if (it->second->key() == recording.key()) return *it->second;
@@ -143,7 +144,7 @@ void Window::Run(Recording& recording, FlushReason reason, uint32_t line, uint64
               nodes.front().line,
               static_cast<int64_t>(nodes.size()),
               how,
-              HashOf(recording.key()),
+              HashWords(recording.key()),
               nodes.front().op->name(),
               nodes.back().op->name()};
   }

@@ -44,10 +44,6 @@ class Window {
   void FlushIdle();
 
  private:
-  struct KeyHash {
-    size_t operator()(uint64_t hash) const { return hash; }
-  };
-
   void Locked(FlushReason reason, uint32_t line);
   void Cut(size_t count, uint32_t line);
   // `rest`: the recording that comes after it, whose inputs it has to give.
@@ -65,7 +61,7 @@ class Window {
   size_t position_ = 0;           // ops before recording_ since cut_points_ was reset
   std::vector<int64_t> streams_;  // that recording_'s ops were recorded on
   std::chrono::steady_clock::time_point last_added_;
-  std::unordered_multimap<uint64_t, std::unique_ptr<Cluster>, KeyHash> clusters_;
+  std::unordered_multimap<uint64_t, std::unique_ptr<Cluster>> clusters_;
 };
 
 }  // namespace tpu::runtime
