@@ -299,13 +299,20 @@ class EntryBuilder {
     const size_t fresh = types.size() - lowered.writes.size();
     if (plan_.returns.size() == entry_->returns.size()) return;
     using Kind = Entry::Return::Kind;
-    const bool list = op_.schema().returns()[0].type()->kind() == c10::TypeKind::ListType;
     for (size_t i = 0; i < fresh; ++i) {
       entry_->outputs.push_back(
           {ToScalarType(types[i]->dtype), types[i]->dims, hlo::ContiguousStrides(types[i]->dims), true});
-      if (!list) entry_->returns.push_back({Kind::kTensor, static_cast<int>(i), 0, {}});
     }
-    if (list) entry_->returns.push_back({Kind::kList, 0, static_cast<int>(fresh), {}});
+    if (op_.schema().returns()[0].type()->kind() == c10::TypeKind::ListType) {
+      entry_->returns.push_back({Kind::kList, 0, static_cast<int>(fresh), {}});
+      return;
+    }
+    int next = 0;
+    for (size_t r = entry_->returns.size(); r < plan_.returns.size(); ++r) {
+      const bool wanted = IsWanted(call_, op_.schema(), r);
+      entry_->returns.push_back(wanted ? Entry::Return{Kind::kTensor, next++, 0, {}}
+                                       : Entry::Return{Kind::kUndefined, 0, 0, {}});
+    }
   }
 
   const c10::OperatorHandle& op_;

@@ -3,6 +3,7 @@
 #include <torch/library.h>
 
 #include "aten/kernel.h"
+#include "aten/whole_op.h"
 
 namespace tpu::aten {
 namespace {
@@ -30,7 +31,8 @@ class Fallback final : public c10::OperatorKernel {
   }
 };
 
-// A composite op is differentiated through what it is composed of; a kernel of ours would hide that from autograd.
+// A composite op is differentiated through what it is composed of; a kernel of ours would hide that from autograd, unless
+// autograd knows the derivative of the whole.
 bool IsImplicit(const c10::OperatorHandle& op) {
   return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
 }
@@ -41,14 +43,23 @@ bool HasOwnKernel(const c10::OperatorHandle& op) { return op.hasKernelForDispatc
 
 // Called once at import, after the hand-written kernels are registered. The library objects keep the registrations alive.
 void RegisterKernels() {
-  static auto& aten =
-      *new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
-  static auto& all = *new torch::Library(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  using c10::DispatchKey;
+  const auto library = [](const char* name, DispatchKey key) -> torch::Library& {
+    return *new torch::Library(torch::Library::IMPL, name, key, __FILE__, __LINE__);
+  };
+  static auto& aten = library("aten", DispatchKey::PrivateUse1);
+  static auto& autograd = library("aten", DispatchKey::AutogradPrivateUse1);
+  static auto& all = library("_", DispatchKey::PrivateUse1);
   for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
     if (name.name.rfind("aten::", 0) != 0) continue;
     const auto op = c10::Dispatcher::singleton().findSchema(name);
-    if (!op || HasOwnKernel(*op) || IsImplicit(*op) || !FindLowering(op->schema()).lowering) continue;
-    aten.impl(c10::toString(name).c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<LazyKernel>()));
+    if (!op || HasOwnKernel(*op) || !FindLowering(op->schema()).lowering) continue;
+    auto kernel = torch::CppFunction::makeFromBoxedFunctor(std::make_unique<LazyKernel>());
+    if (!IsImplicit(*op)) {
+      aten.impl(c10::toString(name).c_str(), std::move(kernel));
+    } else if (CanBeWhole(*op)) {
+      RegisterWhole(aten, autograd, *op, std::move(kernel));
+    }
   }
   all.fallback(torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Fallback>()));
 }

@@ -46,6 +46,98 @@ LOWER("dot", Dot, kExact);
 LOWER(
     "vdot", [](Builder& b, Value x, Value y) { return Dot(b, b.Conj(x), y); }, kExact);
 
+// x @ weight^T + bias over x's last dimension.
+Value Linear(Builder& b, Value x, Value weight, std::optional<Value> bias) {
+  RequireOneType(x, weight);
+  const int64_t in = x.dim(-1);
+  const Ints outer(x.dims().begin(), x.dims().end() - 1);
+  const bool vector = weight.rank() == 1;
+  const Value matrix = vector ? b.Unsqueeze(weight, 0) : weight;
+  Ints dims = outer;
+  if (!vector) dims.push_back(matrix.dim(0));
+  const Value rows = b.Reshape(x, Ints{hlo::NumElements(outer), in});
+  if (!bias) return b.Reshape(b.DotGeneral(rows, matrix, {}, {}, Ints{1}, Ints{1}), dims);
+  RequireOneType(x, *bias);
+  Value y = b.DotGeneral(rows, matrix, {}, {}, Ints{1}, Ints{1}, Accumulator(x.dtype()));
+  return b.Reshape(y, dims) + b.Cast(*bias, y.dtype());
+}
+LOWER("linear", Linear, kExact);
+
+Results LinearBackward(Builder& b, Value x, Value grad, Value weight, Ints mask) {
+  const int64_t in = weight.dim(-1), out = weight.rank() == 1 ? 1 : weight.dim(0);
+  const int64_t rows = hlo::NumElements(std::span(x.dims()).first(x.rank() - 1));
+  const Value g = b.Reshape(grad, Ints{rows, out});
+  Results gradients(3);
+  if (mask[0]) {
+    const Value w = b.Conj(b.Reshape(weight, Ints{out, in}));
+    gradients[0] = b.Reshape(b.DotGeneral(g, w, {}, {}, Ints{1}, Ints{0}), x.dims());
+  }
+  if (mask[1]) {
+    const Value r = b.Conj(b.Reshape(x, Ints{rows, in}));
+    gradients[1] = b.Reshape(b.DotGeneral(g, r, {}, {}, Ints{0}, Ints{0}), weight.dims());
+  }
+  if (mask[2]) gradients[2] = b.Cast(b.Sum(b.Cast(g, Accumulator(g.dtype())), Ints{0}, false), g.dtype());
+  return gradients;
+}
+LOWER("linear_backward", LinearBackward, kExact | kOwnShape);
+
+// A vector on either side is a matrix of one row or column.
+struct Matrices {
+  Matrices(Builder& b, Value x, Value y)
+      : row(x.rank() == 1), column(y.rank() == 1), x(row ? b.Unsqueeze(x, 0) : x), y(column ? b.Unsqueeze(y, 1) : y) {}
+  bool row, column;
+  Value x, y;
+};
+
+Value MatMul(Builder& b, Value x, Value y) {
+  RequireOneType(x, y);
+  const Matrices m(b, x, y);
+  const Value product = b.MatMul(m.x, m.y);
+  Ints dims(product.dims().begin(), product.dims().end());
+  if (m.column) dims.pop_back();
+  if (m.row) dims.erase(dims.end() - (m.column ? 1 : 2));
+  return b.Reshape(product, dims);
+}
+LOWER("matmul", MatMul, kExact);
+
+// A gradient's product, summed over the dimensions that broadcasting gave it.
+Value SumToMatrix(Builder& b, Value product, Value operand) {
+  const int64_t more = product.rank() - operand.rank();
+  Ints summed;
+  for (int64_t d = 0; d < product.rank() - 2; ++d) {
+    if (d < more || (operand.dim(d - more) == 1 && product.dim(d) != 1)) summed.push_back(d);
+  }
+  return summed.empty() ? product : b.Reshape(b.Sum(product, summed, false), operand.dims());
+}
+
+Results MatMulBackward(Builder& b, Value grad, Value x, Value y, Ints mask) {
+  const Matrices m(b, x, y);
+  if (m.column) grad = b.Unsqueeze(grad, grad.rank());
+  if (m.row) grad = b.Unsqueeze(grad, grad.rank() - 1);
+  const DType sum = Accumulator(grad.dtype());
+  const auto transposed = [&](Value v) { return b.Conj(b.SwapDims(v, v.rank() - 2, v.rank() - 1)); };
+  Results gradients(2);
+  if (mask[0]) {
+    const Value product = b.MatMul(grad, transposed(m.y), sum);
+    gradients[0] = b.Cast(b.Reshape(SumToMatrix(b, product, m.x), x.dims()), x.dtype());
+  }
+  if (mask[1]) {
+    Value product;
+    if (m.y.rank() == 2) {  // every other dimension is contracted
+      Ints outer;
+      for (int64_t d = 0; d < grad.rank() - 1; ++d) outer.push_back(d);
+      Ints full(grad.dims().begin(), grad.dims().end() - 1);
+      full.push_back(m.x.dim(-1));
+      product = b.DotGeneral(b.Conj(b.BroadcastTo(m.x, full)), grad, {}, {}, outer, outer, sum);
+    } else {
+      product = b.MatMul(transposed(m.x), grad, sum);
+    }
+    gradients[1] = b.Cast(b.Reshape(SumToMatrix(b, product, m.y), y.dims()), y.dtype());
+  }
+  return gradients;
+}
+LOWER("matmul_backward", MatMulBackward, kExact | kOwnShape);
+
 Value MmTyped(Builder& b, Value x, Value y, DType out) { return b.MatMul(x, y, out); }
 LOWER("mm.dtype", MmTyped, kExact);
 LOWER("bmm.dtype", MmTyped, kExact);
