@@ -1,11 +1,12 @@
 """Small operations and training steps: TorchTPU in strict and fuse mode beside its peers, interleaved, as ratios.
 
-    python -m benchmarks.eager [--rounds 3] [--only add,mlp-small] [--peer DIR]
+    python -m benchmarks.eager [--rounds 3] [--only add,mlp-small] [--peer DIR] [--xla DIR]
 
-Peers: PyTorch on the CPU, and, with ``--peer``, Google's package in the environment DIR that ``peer/setup.sh`` of the
-instruments has made, in its two modes of these names. Each runs in a process of its own, in turn, ``--rounds`` times;
-the figures are medians. Fused programs are waited for, so that a run of a second measures them and not the compiler; a
-first process, not counted, fills the cache.
+Peers: PyTorch on the CPU; with ``--peer``, Google's package in the environment DIR that ``peer/setup.sh`` of the
+instruments has made, in its two modes of these names; with ``--xla``, torch_xla in the environment DIR, in its eager
+and its lazy mode. Each runs ``benchmarks/steps.py`` in a process of its own, in turn, ``--rounds`` times; the figures
+are medians. Fused programs are waited for, so that a run of a second measures them and not the compiler; a first
+process, not counted, fills the cache.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-STEPS = Path(__file__).resolve().parents[2] / "shared" / "instruments" / "peer" / "steps.py"
+STEPS = Path(__file__).with_name("steps.py")
 Figures = dict[tuple[str, str], list[float]]
 
 
@@ -28,6 +29,7 @@ def run(python: str, backend: str, mode: str, only: str) -> list[dict]:
     env = dict(os.environ)
     if backend != "torchtpu":
         env["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+        env["PJRT_DEVICE"] = "CPU"  # torch_xla's
         env.pop("PYTHONPATH", None)
     command = [python, str(STEPS), "--backend", backend, "--mode", mode, "--only", only, "--rounds", "5"]
     out = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
@@ -39,12 +41,12 @@ def table(host: Figures, total: Figures) -> None:
     works = list(dict.fromkeys(work for _, work in total))
     names = list(dict.fromkeys(name for name, _ in total))
     pairs = [("fuse", "strict")]
-    pairs += [("strict", name) for name in ("cpu", "peer strict") if name in names]
-    pairs += [("fuse", name) for name in ("cpu", "peer fuse") if name in names]
+    pairs += [("strict", name) for name in ("cpu", "peer strict", "xla eager") if name in names]
+    pairs += [("fuse", name) for name in ("cpu", "peer fuse", "xla lazy") if name in names]
     print(f"{'':20}" + "".join(f"{name:>22}" for name in names) + "".join(f"{a + '/' + b:>20}" for a, b in pairs))
     for work in works:
         median = {name: statistics.median(total[name, work]) for name in names}
-        row = f"{work.split(':')[0][:20]:20}"
+        row = f"{work:20}"
         for name in names:
             row += f"{statistics.median(host[name, work]):11.1f}{median[name]:11.1f}"
         print(row + "".join(f"{median[a] / median[b]:20.2f}" for a, b in pairs))
@@ -53,11 +55,10 @@ def table(host: Figures, total: Figures) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", default="add,mm,chain,mlp-small,transformer-small,mlp,transformer")
+    parser.add_argument("--only", default="add,mm,chain,mlp-small,transformer-small,mlp,transformer,resnet18")
     parser.add_argument("--peer", help="a virtual environment with Google's package")
+    parser.add_argument("--xla", help="a virtual environment with torch_xla")
     args = parser.parse_args()
-    if not STEPS.exists():
-        sys.exit(f"benchmarks.eager: expected the workload file at {STEPS}, found none. It is one of the instruments.")
     backends = [
         ("strict", sys.executable, "torchtpu", "strict"),
         ("fuse", sys.executable, "torchtpu", "fuse"),
@@ -66,6 +67,9 @@ def main() -> None:
     if args.peer:
         python = str(Path(args.peer) / "bin" / "python")
         backends += [("peer strict", python, "peer", "strict"), ("peer fuse", python, "peer", "fuse")]
+    if args.xla:
+        python = str(Path(args.xla) / "bin" / "python")
+        backends += [("xla eager", python, "xla", "eager"), ("xla lazy", python, "xla", "lazy")]
     host: Figures = defaultdict(list)
     total: Figures = defaultdict(list)
     os.environ["TORCHTPU_FUSE_WAIT"] = "1"
@@ -73,9 +77,8 @@ def main() -> None:
     for _ in range(args.rounds):
         for name, python, backend, mode in backends:
             for line in run(python, backend, mode, args.only):
-                if "total_us" in line:
-                    host[name, line["work"]].append(line["host_us"])
-                    total[name, line["work"]].append(line["total_us"])
+                host[name, line["work"]].append(line["host_us"])
+                total[name, line["work"]].append(line["total_us"])
     table(host, total)
 
 
