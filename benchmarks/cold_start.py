@@ -1,8 +1,9 @@
 """Time to the first training step of a transformer, in a fresh process: compile cache empty, then full.
 
-python -m benchmarks.cold_start [--rounds 3] [--layers 12] [--width 128]
+python -m benchmarks.cold_start [--rounds 3] [--layers 12] [--width 128] [--peer DIR]
 
-The seconds of compiling and loading are summed over the threads of the pool, so they may exceed the time that passed.
+``--peer``: beside it Google's package, in the environment that ``peer/setup.sh`` of the instruments has made. The
+seconds of a phase are summed over all threads, so they may exceed the time that passed.
 """
 
 from __future__ import annotations
@@ -14,12 +15,16 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 STEP = """
-import json, sys, time
+import contextlib, json, sys, time
+layers, width, peer = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "peer"
+if peer:
+    import peer
 import torch
-import torchtpu
-layers, width = int(sys.argv[1]), int(sys.argv[2])
+if not peer:
+    import torchtpu
 torch.manual_seed(0)
 start = time.perf_counter()
 torch.zeros(1, device="tpu")
@@ -36,8 +41,9 @@ def step():
     return loss.item()
 torch.tpu.synchronize()
 built = time.perf_counter()
-first_loss = step()
-torch.tpu.synchronize()  # the optimizer's part, which the loss does not wait for
+with contextlib.nullcontext() if peer else torchtpu.explain() as report:
+    first_loss = step()
+    torch.tpu.synchronize()  # the optimizer's part, which the loss does not wait for
 first = time.perf_counter()
 step()
 torch.tpu.synchronize()
@@ -45,16 +51,17 @@ second = time.perf_counter()
 step()
 torch.tpu.synchronize()
 third = time.perf_counter()
-stats = torchtpu.cache.stats()
+more = {} if peer else vars(torchtpu.cache.stats()) | report.phases
 print(json.dumps({"open": opened - start, "model": built - opened, "first step": first - built,
                   "second step": second - first, "third step": third - second,
-                  "to first step": first - start, "loss": first_loss, **vars(stats)}))
+                  "to first step": first - start, "loss": first_loss, **more}))
 """
 
 
-def run(directory: str, layers: int, width: int) -> dict[str, float]:
+def run(directory: str, layers: int, width: int, peer: str | None = None) -> dict[str, float]:
+    python, backend = (str(Path(peer) / "bin" / "python"), "peer") if peer else (sys.executable, "torchtpu")
     out = subprocess.run(
-        [sys.executable, "-c", STEP, str(layers), str(width)],
+        [python, "-c", STEP, str(layers), str(width), backend],
         env={**os.environ, "TORCHTPU_CACHE_DIR": directory},
         capture_output=True,
         text=True,
@@ -68,12 +75,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--width", type=int, default=128)
+    parser.add_argument("--peer", help="a virtual environment with Google's package")
     options = parser.parse_args()
-    cold, warm = [], []
+    cold, warm, peer = [], [], []
     for _ in range(options.rounds):
         with tempfile.TemporaryDirectory() as directory:
             cold.append(run(directory, options.layers, options.width))
             warm.append(run(directory, options.layers, options.width))
+            if options.peer:
+                peer.append(run(directory, options.layers, options.width, options.peer))
     if len({r["loss"] for r in cold + warm}) != 1:
         raise SystemExit(f"expected one loss, found {sorted({r['loss'] for r in cold + warm})}")
 
@@ -81,7 +91,15 @@ def main() -> None:
     for name in ("open", "model", "first step", "second step", "third step", "to first step"):
         a, b = (statistics.median(r[name] for r in runs) for runs in (cold, warm))
         print(f"{name:16}{a:10.3f} s{b:10.3f} s{b / a:8.2f}")
-    for name in ("requests", "compilations", "host_hits", "compile_seconds", "load_seconds"):
+    if peer:
+        for name in ("open", "model", "first step", "to first step"):
+            a, b = (statistics.median(r[name] for r in runs) for runs in (cold, peer))
+            print(f"{name:16}{a:10.3f} s, Google's package {b:10.3f} s, ratio {a / b:6.2f}")
+    print("of the first step, seconds over all threads by phase:")
+    for name in ("trace", "decompose", "emit", "compile", "load"):
+        a, b = (statistics.median(r[name] for r in runs) for runs in (cold, warm))
+        print(f"{name:16}{a:10.3f} s{b:10.3f} s")
+    for name in ("requests", "compilations", "host_hits"):
         a, b = (statistics.median(r[name] for r in runs) for runs in (cold, warm))
         print(f"{name.replace('_', ' '):16}{a:12.4g}{b:12.4g}")
 

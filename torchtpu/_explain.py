@@ -15,7 +15,7 @@ from typing import TextIO
 
 import torch
 
-from torchtpu import _C
+from torchtpu import _C, cache
 
 _COSTLIEST = 5
 _MANY_COMPILES = 3  # more than so many programs for one op at one line are worth a word
@@ -67,6 +67,9 @@ class Report:
 
     flushes: list[Flush] = field(default_factory=list)
     compiles: list[Compile] = field(default_factory=list)
+    phases: dict[str, float] = field(default_factory=dict)
+    """Seconds that what was new took, over all threads: "trace" (PyTorch's meta kernels), "decompose", "emit"
+    (StableHLO), "compile" (XLA), "load" (from the compile cache)."""
 
     def costliest(self) -> list[str]:
         """The five reasons that cost most host time, dearest first, each with what to change."""
@@ -101,6 +104,8 @@ class Report:
             )
         lines += ["", f"{len(self.flushes)} flushes, {len(self.compiles)} programs made. The costliest reasons:"]
         lines += self.costliest() or ["none"]
+        spent = ", ".join(f"{phase} {seconds:.2f} s" for phase, seconds in self.phases.items())
+        lines += ["", f"What was new took, over all threads: {spent}."]
         if repeated := self.recompilations():
             lines += ["", "Compiled again and again:", *repeated]
         return "\n".join(lines)
@@ -141,6 +146,11 @@ def _difference(made: list[Compile]) -> str:
     return "an attribute differs: a number that is part of the program, as a dimension, a size or a flag is"
 
 
+def _phases() -> dict[str, float]:
+    stats = cache.stats()
+    return {**_C._phase_seconds(), "compile": stats.compile_seconds, "load": stats.load_seconds}
+
+
 @contextmanager
 def explain(file: TextIO | None = None) -> Iterator[Report]:
     """Collects why ops were flushed, and what was compiled, while the block runs.
@@ -156,12 +166,14 @@ def explain(file: TextIO | None = None) -> Iterator[Report]:
     _C._take_compiles()
     _C._explain(True)
     report = Report()
+    before = _phases()
     try:
         yield report
     finally:
         _C._explain(False)
         report.flushes += [Flush(**record) for record in _C._take_flushes()]
         report.compiles += [Compile(**record) for record in _C._take_compiles()]
+        report.phases |= {phase: seconds - before[phase] for phase, seconds in _phases().items()}
         if file is not None:
             print(report, file=file)
 

@@ -5,6 +5,7 @@
 #include "aten/errors.h"
 #include "aten/meta.h"
 #include "aten/tensor.h"
+#include "base/phase.h"
 #include "runtime/recorder.h"
 
 namespace tpu::aten {
@@ -193,6 +194,7 @@ void SetDecomposeHook(DecomposeHook hook) { decompose_hook = hook; }
 
 std::unique_ptr<Entry> BuildDecomposedEntry(const c10::OperatorHandle& op, const Call& call, bool* op_by_op) {
   if (!decompose_hook || IsInProgress(op)) return nullptr;
+  PhaseTimer timer(Phase::kDecompose);
   InProgress guard(op);
   BelowAutograd below;
   runtime::Capture capture;

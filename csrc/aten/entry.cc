@@ -12,6 +12,7 @@
 #include "aten/lowered_op.h"
 #include "aten/meta.h"
 #include "aten/tensor.h"
+#include "base/phase.h"
 #include "runtime/recorder.h"
 
 namespace tpu::aten {
@@ -326,6 +327,7 @@ class EntryBuilder {
 }  // namespace
 
 std::unique_ptr<Entry> BuildEntry(const c10::OperatorHandle& op, const SchemaPlan& plan, const Call& call) {
+  PhaseTimer timer(Phase::kTrace);
   try {
     if (plan.match.lowering) return EntryBuilder(op, plan, call).Build();
     bool op_by_op = false;

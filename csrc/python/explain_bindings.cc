@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/phase.h"
 #include "python/bindings.h"
 #include "runtime/explain.h"
 
@@ -82,6 +83,13 @@ void BindExplain(py::module_& m) {
     py::list list;
     for (const auto& record : Explain::TakeFlushes()) list.append(ToDict(record));
     return list;
+  });
+  m.def("_phase_seconds", [] {
+    py::dict seconds;
+    for (size_t i = 0; i < kPhaseNames.size(); ++i) {
+      seconds[kPhaseNames[i]] = PhaseTimer::Seconds(static_cast<Phase>(i));
+    }
+    return seconds;
   });
   m.def("_take_compiles", [] {
     py::list list;

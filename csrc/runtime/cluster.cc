@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/hash.h"
+#include "base/phase.h"
 
 namespace tpu::runtime {
 namespace {
@@ -65,6 +66,7 @@ Cluster::Cluster(const Recording& recording) : key_(recording.key()) {
 }
 
 std::string Cluster::Structure::Emit(const LiveSet& live, const std::vector<std::pair<int, int>>& donations) const {
+  PhaseTimer timer(Phase::kEmit);
   hlo::Builder b;
   std::vector<hlo::Value> from_before, from_host, made;
   for (const TypePtr& type : taken) from_before.push_back(b.Parameter(*type));

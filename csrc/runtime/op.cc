@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/phase.h"
 #include "hlo/fingerprint.h"
 
 namespace tpu::runtime {
@@ -27,6 +28,7 @@ uint64_t NextId() {
 Op::Op(std::string name, EmitFn emit, std::vector<TypePtr> inputs, const std::vector<std::pair<int, int>>& replaces,
        bool checks)
     : name_(std::move(name)), emit_(std::move(emit)), inputs_(std::move(inputs)), id_(NextId()) {
+  PhaseTimer timer(Phase::kEmit);
   hlo::Builder b;
   b.EnableChecks(checks);
   b.SetCheckedOp(name_);

@@ -379,3 +379,15 @@ def test_explain_of_strict_mode_counts_each_op():
     with torchtpu.explain() as report:
         (x + 1).mul_(2)
     assert [flush.first_op for flush in report.flushes] == ["aten::add.Tensor", "aten::mul_.Tensor"]
+
+
+def test_explain_says_how_long_what_is_new_took():
+    with torchtpu.explain() as report:
+        x = torch.ones(3, 41, device="tpu")
+        torch.nn.functional.hardswish(x).sum().item()
+    assert set(report.phases) == {"trace", "decompose", "emit", "compile", "load"}
+    assert report.phases["trace"] > 0
+    assert report.phases["emit"] > 0
+    with torchtpu.explain() as report:
+        torch.nn.functional.hardswish(x).sum().item()
+    assert set(report.phases.values()) == {0.0}
