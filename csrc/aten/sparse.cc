@@ -132,27 +132,16 @@ using ToLayout = Tensor (*)(const Tensor&, std::optional<c10::Layout>, at::Optio
 
 // f(0) = 0: the operation on the values.
 void ApplyToValues(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const Tensor self = torch::jit::pop(*stack).toTensor();
-  torch::jit::Stack call{self.layout() == at::kSparse ? self.coalesce()._values() : self.values()};
+  const Tensor self = torch::jit::pop(*stack).toTensor().coalesce();
+  torch::jit::Stack call{self._values()};
   op.callBoxed(call);
-  const Tensor values = call.back().toTensor();
-  if (self.layout() == at::kSparse) {
-    stack->push_back(MakeCoo(self.coalesce()._indices(), values, self, true));
-  } else {
-    stack->push_back(at::_sparse_csr_tensor_unsafe(self.crow_indices(), self.col_indices(), values, self.sizes(),
-                                                   self.options().dtype(values.scalar_type())));
-  }
+  stack->emplace_back(MakeCoo(self._indices(), call.back().toTensor(), self, true));
 }
 
 constexpr const char* kKeepZero[] = {"abs",   "neg",   "sign",  "sgn",     "sqrt",    "sin",          "sinh",
                                      "tan",   "tanh",  "asin",  "asinh",   "atan",    "atanh",        "expm1",
                                      "log1p", "ceil",  "floor", "round",   "trunc",   "erf",          "erfinv",
                                      "relu",  "isnan", "isinf", "deg2rad", "rad2deg", "conj_physical"};
-
-template <typename Library>
-void ForwardKeepZero(Library& m) {
-  for (const char* name : kKeepZero) m.impl(name, torch::CppFunction::makeFromBoxedFunction<&ApplyToValues>());
-}
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_to_sparse.sparse_dim", static_cast<ToDims>(&at::native::dense_to_sparse));
@@ -198,7 +187,7 @@ TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
   m.impl("mm", &Mm);
   m.impl("addmm", &AddMm);
   m.impl("sparse_mask", &SparseMask);
-  ForwardKeepZero(m);
+  for (const char* name : kKeepZero) m.impl(name, torch::CppFunction::makeFromBoxedFunction<&ApplyToValues>());
 }
 
 }  // namespace
