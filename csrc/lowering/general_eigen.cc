@@ -2,6 +2,7 @@
 // and 7.5) with LAPACK's shifts (lahqr), so that eigenvalues come in LAPACK's order. Real matrices take two conjugate
 // shifts at a time and stay real until the end. Each matrix of a stack is at its own place in its own window: a step of the
 // loop is one reflection of each.
+#include <algorithm>
 #include <limits>
 
 #include "lowering/matrix_stack.h"
@@ -15,11 +16,6 @@ double Epsilon(DType dtype) {
 double Tiny(DType dtype) {
   return RealOf(dtype) == DType::kF64 ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
 }
-
-Value Places(Builder& b, int64_t n) { return b.Iota(Ints{1, n}, 1, DType::kI32); }
-
-// |re| + |im|: LAPACK's measure in tests for smallness.
-Value SizeOf(Builder& b, Value x) { return IsComplex(x.dtype()) ? b.Abs(b.Real(x)) + b.Abs(b.Imag(x)) : b.Abs(x); }
 
 // v[i + 1] at place i, zero at the end; v[i - 1], zero at the beginning.
 Value After(Builder& b, Value v) { return b.Pad(v, b.ConstLike(0, v), Ints{0, -1}, Ints{0, 1}); }

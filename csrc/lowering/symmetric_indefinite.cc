@@ -7,8 +7,6 @@
 namespace tpu::lowering {
 namespace {
 
-Value Places(Builder& b, int64_t n) { return b.Iota(Ints{1, n}, 1, DType::kI32); }
-
 // Row `place` (i32[batch, 1]) of each matrix, and the element there of each vector: [batch, n], [batch, 1].
 Value RowOf(Builder& b, Value x, Value place) { return b.Squeeze(TakeRowsOfEach(b, x, place), 1); }
 Value ElementOf(Builder& b, Value x, Value place) { return b.TakeAlong(x, 1, place); }
@@ -17,9 +15,6 @@ Value ColumnOf(Builder& b, Value x, Value k) {
   Value zero = b.ConstInt(0, DType::kI32);
   return b.Squeeze(b.DynamicSlice(x, std::vector<Value>{zero, zero, k}, Ints{x.dim(0), x.dim(1), 1}), 2);
 }
-
-// BLAS ranks complex numbers by |re| + |im|.
-Value SizeOf(Builder& b, Value x) { return IsComplex(x.dtype()) ? b.Abs(b.Real(x)) + b.Abs(b.Imag(x)) : b.Abs(x); }
 
 // The whole matrix that the lower triangle stands for.
 Value Mirror(Builder& b, Value x, bool hermitian) {
