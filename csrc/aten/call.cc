@@ -200,17 +200,28 @@ class Reader {
 
 namespace {
 
-// Tensors that are views of one storage, where several are written: each write starts from the one before.
+// Tensors that are views of one storage: each of several writes starts from the one before, and what is written may not
+// overlap in part with what is read.
 void FindSharedSlots(Call* call) {
   int written = 0;
   for (const TensorOperand& operand : call->tensors) written += call->plan->arguments[operand.argument].mutated;
-  if (written < 2) return;
-  std::unordered_map<const runtime::Slot*, int> first;
+  if (written == 0 || call->tensors.size() < 2) return;
   bool shared = false;
-  for (int i = 0; i < static_cast<int>(call->tensors.size()); ++i) {
-    TensorOperand& operand = call->tensors[i];
-    operand.slot = first.emplace(&SlotOf(*operand.tensor), i).first->second;
-    shared = shared || operand.slot != i;
+  if (written == 1 && call->tensors.size() <= 4) {
+    for (int i = 1; i < static_cast<int>(call->tensors.size()); ++i) {
+      TensorOperand& operand = call->tensors[i];
+      for (int j = 0; j < i && operand.slot == i; ++j) {
+        if (&SlotOf(*call->tensors[j].tensor) == &SlotOf(*operand.tensor)) operand.slot = j;
+      }
+      shared = shared || operand.slot != i;
+    }
+  } else {
+    std::unordered_map<const runtime::Slot*, int> first;
+    for (int i = 0; i < static_cast<int>(call->tensors.size()); ++i) {
+      TensorOperand& operand = call->tensors[i];
+      operand.slot = first.emplace(&SlotOf(*operand.tensor), i).first->second;
+      shared = shared || operand.slot != i;
+    }
   }
   if (!shared) return;
   for (const TensorOperand& operand : call->tensors) call->key.Add(static_cast<uint64_t>(operand.slot));

@@ -19,7 +19,7 @@ struct TensorOperand {
   const at::Tensor* tensor;
   runtime::ValuePtr value;  // null: uninitialised
   int argument;
-  int slot;  // in a call that writes several tensors: the first operand with the same storage; else its own place
+  int slot;  // in a call that writes tensors: the first operand with the same storage; else its own place
 };
 
 // A Scalar argument or a 0-dim CPU tensor (`x * 0.37`): run-time data.

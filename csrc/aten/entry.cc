@@ -153,6 +153,11 @@ hlo::Ints StorageDims(c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t 
   return dims;
 }
 
+// What PyTorch runs with TensorIterator's check of overlaps.
+bool IsElementwise(const lowering::Lowering& lowering) {
+  return (lowering.flags & lowering::kPointwise) != 0 || lowering.name == "copy";
+}
+
 class EntryBuilder {
  public:
   EntryBuilder(const c10::OperatorHandle& op, const SchemaPlan& plan, const Call& call)
@@ -171,6 +176,7 @@ class EntryBuilder {
     GroupScalars(call_, UsesDouble(call_, meta_ ? &*meta_ : nullptr), *entry_);
     AddInputs(*lowered);
     AddWrites(*lowered);
+    if (plan_.match.lowering->flags & lowering::kNumbersFit) entry_->holds_numbers = ResultType();
     AddCalls(*lowered);
     for (const OutputSpec& spec : entry_->outputs) {
       const int64_t numel = at::detail::computeStorageNbytes(spec.sizes, spec.strides, 1);
@@ -217,9 +223,25 @@ class EntryBuilder {
     }
   }
 
+  c10::ScalarType ResultType() const {
+    if (!entry_->writes.empty()) return call_.tensors[entry_->writes[0]].tensor->scalar_type();
+    return entry_->outputs.at(0).dtype;
+  }
+
+  // An element-by-element op may write what it reads, in the same places: the result would depend on the order else.
+  // (Here it would not, but a program that says so does not mean it.)
+  void CheckOverlap(int written) const {
+    if (plan_.match.foreach || !IsElementwise(*plan_.match.lowering)) return;
+    for (const TensorOperand& other : call_.tensors) {
+      if (other.slot != call_.tensors[written].slot || plan_.arguments[other.argument].mutated) continue;
+      at::assert_no_partial_overlap(*call_.tensors[written].tensor, *other.tensor);
+    }
+  }
+
   void AddWrite(LoweredOp& lowered, int operand, const at::Tensor* meta) {
     const at::Tensor& t = *call_.tensors[operand].tensor;
     at::assert_no_internal_overlap(t);
+    CheckOverlap(operand);
     const DType dtype = ToDType(t.scalar_type());
     LoweredOp::Write write;
     write.view = ViewOf(t);

@@ -1,5 +1,6 @@
 #include "aten/kernel.h"
 
+#include <ATen/Dispatch_v2.h>
 #include <ATen/EmptyTensor.h>
 
 #include <cstring>
@@ -42,6 +43,13 @@ runtime::ValuePtr ScalarValue(const Call& call, const Entry::ScalarGroup& group)
   // A list of scalars (a step's bias corrections) seldom recurs; a single one mostly does.
   if (group.packed) return c10::make_intrusive<runtime::Value>(*call.device, group.type, std::move(bytes));
   return call.device->HostConstant(group.type, std::move(bytes));
+}
+
+// Raises, in PyTorch's words, for a number that `type` cannot hold.
+void CheckFits(const c10::Scalar& number, c10::ScalarType type) {
+  AT_DISPATCH_V2(type, "number", AT_WRAP([&] { number.to<scalar_t>(); }), AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX),
+                 AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), AT_EXPAND(AT_FLOAT8_TYPES), at::kBool, at::kHalf,
+                 at::kBFloat16);
 }
 
 using Outputs = c10::SmallVector<at::Tensor, 2>;
@@ -89,6 +97,9 @@ void ApplyResizes(const Call& call, const Entry& entry) {
 }
 
 std::vector<c10::IValue> RecordCall(const Call& call, const Entry& entry) {
+  if (entry.holds_numbers) {
+    for (const ScalarOperand& scalar : call.scalars) CheckFits(scalar.value, *entry.holds_numbers);
+  }
   ApplyResizes(call, entry);
   Outputs outputs = MakeOutputs(*call.device, entry);
   std::vector<runtime::ValuePtr> inputs;

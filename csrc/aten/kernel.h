@@ -52,6 +52,7 @@ struct Entry {
     runtime::TypePtr type;
   };
   std::vector<ScalarGroup> scalar_groups;
+  std::optional<c10::ScalarType> holds_numbers;  // the type that must be able to hold each scalar (kNumbersFit)
 };
 
 class OpKernel final : public c10::OperatorKernel {

@@ -23,11 +23,11 @@ Value FullLike(Builder& b, Value, Value value, OptionalDType, Ignore, Ignore, Ig
 Value ScalarTensor(Builder& b, Value value, OptionalDType, Ignore, Ignore, Ignore) { return FilledWith(b, value); }
 LOWER("zeros", Zeros, kExact);
 LOWER("ones", Ones, kExact);
-LOWER("full", Full, kExact);
+LOWER("full", Full, kExact | kNumbersFit);
 LOWER("zeros_like", ZerosLike, kExact);
 LOWER("ones_like", OnesLike, kExact);
-LOWER("full_like", FullLike, kExact);
-LOWER("scalar_tensor", ScalarTensor, kExact);
+LOWER("full_like", FullLike, kExact | kNumbersFit);
+LOWER("scalar_tensor", ScalarTensor, kExact | kNumbersFit);
 
 Value NewZeros(Builder& b, Value, Ints, OptionalDType, Ignore, Ignore, Ignore) { return Filled(b, 0); }
 Value NewOnes(Builder& b, Value, Ints, OptionalDType, Ignore, Ignore, Ignore) { return Filled(b, 1); }

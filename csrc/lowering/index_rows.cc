@@ -59,7 +59,7 @@ Value IndexFill(Builder& b, Value self, Dim dim, Value index, Value value) {
   Value mask = b.BroadcastInDim(rows, x.dims(), Ints{dim});
   return b.Reshape(b.Select(mask, b.Cast(value, self.dtype()), x), self.dims());
 }
-LOWER("index_fill.int_Scalar", IndexFill, kExact);
+LOWER("index_fill.int_Scalar", IndexFill, kExact | kNumbersFit);
 LOWER("index_fill.int_Tensor", IndexFill, kExact);
 
 Value IndexReduce(Builder& b, Value self, Dim dim, Value index, Value source, std::string_view reduce,

@@ -122,6 +122,8 @@ enum Flags : uint32_t {
   kPointwiseExact = kPointwise | kExact,
   // The function alone decides its results' shapes and types: PyTorch's meta kernel speaks of another device's limits.
   kOwnShape = 4,
+  // A number that the result's type cannot hold is an error, not an infinity.
+  kNumbersFit = 8,
 };
 
 struct Lowering {

@@ -39,6 +39,10 @@ Value Triu(Builder& b, Value x, int64_t diagonal) {
   return b.Select(LowerMask(b, x.dim(-2), x.dim(-1), diagonal - 1), 0.0, x);
 }
 
+Value Places(Builder& b, int64_t n) { return b.Iota(Ints{1, n}, 1, DType::kI32); }
+
+Value SizeOf(Builder& b, Value x) { return IsComplex(x.dtype()) ? b.Abs(b.Real(x)) + b.Abs(b.Imag(x)) : b.Abs(x); }
+
 Value Diagonal(Builder& b, Value x) {
   int64_t size = std::min(x.dim(-2), x.dim(-1));
   x = b.SliceDim(b.SliceDim(x, -2, 0, size), -1, 0, size);
@@ -77,10 +81,7 @@ Lu Factorize(Builder& b, Value x, bool pivot) {
         };
         Value chosen = b.BroadcastTo(k, Ints{batch, 1});
         if (pivot) {
-          // BLAS ranks complex numbers by |re| + |im|.
-          Value head = column(a);
-          Value size = IsComplex(head.dtype()) ? b.Abs(b.Real(head)) + b.Abs(b.Imag(head)) : b.Abs(head);
-          size = b.Select(b.Ge(rows, k), size, -1.0);
+          Value size = b.Select(b.Ge(rows, k), SizeOf(b, column(a)), -1.0);
           chosen = b.Cast(b.ArgMax(size, 1).second, DType::kI32);
         }
         // Rows k and `chosen` change places.

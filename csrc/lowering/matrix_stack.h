@@ -22,6 +22,10 @@ Value Eye(Builder& b, int64_t rows, int64_t columns, DType dtype);
 Value LowerMask(Builder& b, int64_t rows, int64_t columns, int64_t diagonal = 0);
 Value Tril(Builder& b, Value x, int64_t diagonal = 0);
 Value Triu(Builder& b, Value x, int64_t diagonal = 0);
+// 0, 1, ... n - 1 as i32[1, n].
+Value Places(Builder& b, int64_t n);
+// BLAS and LAPACK rank complex numbers by |re| + |im|.
+Value SizeOf(Builder& b, Value x);
 // The main diagonal of each matrix: [..., min(m, n)].
 Value Diagonal(Builder& b, Value x);
 

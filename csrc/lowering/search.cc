@@ -48,5 +48,24 @@ Value Bucketize(Builder& b, Value values, Value boundaries, bool /*out_int32*/, 
 LOWER("bucketize.Tensor", Bucketize);
 LOWER("bucketize.Scalar", Bucketize);
 
+// Rows of a sparse matrix's elements, in order, to where each of `size` rows begins; and back.
+Value RowStarts(Builder& b, Value rows, int64_t size, bool /*out_int32*/) {
+  Value places = b.Iota(size + 1, rows.dtype());
+  return rows.numel() == 0 ? b.ZerosLike(places) : SearchSorted(b, rows, places, false);
+}
+LOWER("_convert_indices_from_coo_to_csr", RowStarts);
+
+Value RowsOf(Builder& b, Value starts, Value columns, bool /*out_int32*/, bool transpose) {
+  if (starts.rank() != 1) throw hlo::BuildError("expected one sparse matrix, found a batch. Convert them one by one.");
+  Value rows = columns;
+  if (columns.numel() > 0) {
+    Value places = b.Iota(columns.dim(0), starts.dtype());
+    rows = b.Cast(SearchSorted(b, b.SliceDim(starts, 0, 1, starts.dim(0)), places, true), columns.dtype());
+  }
+  std::vector<Value> both = {b.Unsqueeze(transpose ? columns : rows, 0), b.Unsqueeze(transpose ? rows : columns, 0)};
+  return b.Concat(both, 0);
+}
+LOWER("_convert_indices_from_csr_to_coo", RowsOf);
+
 }  // namespace
 }  // namespace tpu::lowering

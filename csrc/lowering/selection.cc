@@ -51,7 +51,7 @@ Value Lerp(Builder& b, Value x, Value end, Value weight) {
 }
 
 LOWER("where.self", Where, kExact);
-LOWER("masked_fill.Scalar", MaskedFill, kExact);
+LOWER("masked_fill.Scalar", MaskedFill, kExact | kNumbersFit);
 LOWER("masked_fill.Tensor", MaskedFill, kExact);
 
 LOWER("clamp", Clamp, kPointwiseExact);
@@ -69,7 +69,7 @@ LOWER("lerp.Tensor", Lerp, kPointwise);
 LOWER("copy", Copy, kExact);
 LOWER("_to_copy", ToCopy, kExact);
 LOWER("clone", Clone, kExact);
-LOWER("fill.Scalar", Fill, kExact);
+LOWER("fill.Scalar", Fill, kExact | kNumbersFit);
 LOWER("fill.Tensor", Fill, kExact);
 LOWER("zero", Zero, kExact);
 

@@ -5,10 +5,9 @@ gradients, with more samples. `opinfo_gaps.json` says what does not pass yet ("o
 only shrink, and what passes has to leave it.
 """
 
-import json
 import os
-from pathlib import Path
 
+import coverage_page
 import opinfo
 import pytest
 import torch
@@ -17,7 +16,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 FULL = os.environ.get("TORCHTPU_SWEEP") == "full"
 SAMPLES = 3
 TYPES = ["float32", "bfloat16", "float16", "float64", "complex64", "int64", "int32", "int8", "uint8", "bool"]
-GAPS: dict[str, str] = json.loads((Path(__file__).parent / "opinfo_gaps.json").read_text())
+GAPS = coverage_page.gaps()
 OPS = {op.full_name: op for op in op_db}
 del OPS["as_strided.partial_views"]  # reads storage around its input, which a copy has not
 CASES = [
@@ -32,6 +31,11 @@ CASES = [
 
 def test_gaps_name_cases():
     assert not GAPS.keys() - set(CASES)
+
+
+def test_the_page_of_gaps_is_current():
+    now = "Run `python tests/python/coverage_page.py` after a change of opinfo_gaps.json."
+    assert coverage_page.PAGE.read_text() == coverage_page.page(CASES, GAPS), now
 
 
 @pytest.mark.parametrize("case", CASES if FULL else [c for c in CASES if c.endswith(" float32 forward")])
