@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "aten/shape_errors.h"
 #include "aten/tensor.h"
 
 namespace tpu::aten {
@@ -75,6 +76,9 @@ bool TryMeta(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments
     op.callBoxed(stack);
   } catch (const c10::NotImplementedError&) {
     return false;
+  } catch (const std::exception&) {
+    RaiseShapeError(op, result->arguments);
+    throw;
   }
   result->returns = std::move(stack);
   return true;

@@ -126,7 +126,30 @@ def test_function_transforms_and_forward_mode_go_through_the_parts():
 
 def test_shapes_that_do_not_fit_are_refused_and_the_device_goes_on():
     x = torch.ones(3, 4, device="tpu")
-    for bad in (lambda: x @ x, lambda: F.linear(x, x[:, :3]), lambda: x[0, 0] @ x, lambda: F.linear(x, x.double())):
+    for bad in (lambda: x[0, 0] @ x, lambda: F.linear(x, x.double())):
         with pytest.raises(RuntimeError):
             bad()
     assert (x @ x.T).sum().item() == 36
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        lambda x: torch.mm(x, x),
+        lambda x: x @ x,
+        lambda x: F.linear(x, x[:, :3]),
+        lambda x: F.linear(x[None], x[:, :3], x[0]),
+        lambda x: F.linear(x[None], x, x[0]),
+        lambda x: torch.addmm(x, x, x),
+        lambda x: torch.addmm(x, x, x.T),
+        lambda x: torch.bmm(x[None], x[None]),
+        lambda x: x[None] @ x[None],
+    ],
+)
+def test_shape_errors_read_as_on_the_cpu(bad):
+    messages = []
+    for device in ("cpu", "tpu"):
+        with pytest.raises(RuntimeError) as error:
+            bad(torch.ones(3, 4, device=device))
+        messages.append(str(error.value))
+    assert messages[0] == messages[1]
