@@ -17,7 +17,9 @@ std::pair<Value, Value> NativeDropout(Builder& b, Value x, double p, std::option
 }
 LOWER("native_dropout", NativeDropout);
 
+// The scale makes a floating-point number of an integer.
 Value NativeDropoutGrad(Builder& b, Value grad, Value mask, double scale) {
+  if (!IsFloat(grad.dtype()) && !IsComplex(grad.dtype())) grad = b.Cast(grad, b.Expected().dtype);
   return grad * b.Cast(mask, grad.dtype()) * scale;
 }
 LOWER("native_dropout_backward", NativeDropoutGrad);

@@ -28,3 +28,11 @@ def test_masked_fill_takes_a_number_from_the_cpu(dtype):
     expected = torch.tensor([0, 1, 0], dtype=dtype)
     assert torch.equal(x.masked_fill(mask, value).cpu(), expected)
     assert torch.equal(x.masked_fill_(mask, value).cpu(), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64, torch.bool])
+def test_dropout_scales_the_gradient_of_any_type(dtype):
+    grad, mask = torch.tensor([1, 1, 0], dtype=dtype), torch.tensor([True, False, True])
+    ours, theirs = (torch.ops.aten.native_dropout_backward(grad.to(d), mask.to(d), 2.5) for d in ("tpu", "cpu"))
+    assert torch.equal(ours.cpu(), theirs)
+    assert ours[0].item() == 2.5
