@@ -153,9 +153,18 @@ hlo::Ints StorageDims(c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t 
   return dims;
 }
 
-// What PyTorch runs with TensorIterator's check of overlaps.
-bool IsElementwise(const lowering::Lowering& lowering) {
-  return (lowering.flags & lowering::kPointwise) != 0 || lowering.name == "copy";
+// What an operation that is written in place, or to out=, may share with what it reads.
+enum class Sharing { kAnything, kSamePlaces, kNothing };
+
+Sharing SharingOf(const lowering::Lowering& lowering) {
+  // Each element comes from those at its own place, as TensorIterator checks.
+  if ((lowering.flags & lowering::kPointwise) != 0 || lowering.name == "copy") return Sharing::kSamePlaces;
+  // Elements come from elsewhere, by an index.
+  const std::string_view name = lowering.name;
+  for (std::string_view scattering : {"index_add", "index_copy", "index_reduce", "put", "scatter"}) {
+    if (name.starts_with(scattering)) return Sharing::kNothing;
+  }
+  return Sharing::kAnything;
 }
 
 class EntryBuilder {
@@ -228,13 +237,18 @@ class EntryBuilder {
     return entry_->outputs.at(0).dtype;
   }
 
-  // An element-by-element op may write what it reads, in the same places: the result would depend on the order else.
-  // (Here it would not, but a program that says so does not mean it.)
+  // The result would depend on the order of reads and writes. (Here it would not, but a program that runs elsewhere cannot
+  // mean it.)
   void CheckOverlap(int written) const {
-    if (plan_.match.foreach || !IsElementwise(*plan_.match.lowering)) return;
+    const Sharing sharing = SharingOf(*plan_.match.lowering);
+    if (plan_.match.foreach || sharing == Sharing::kAnything) return;
     for (const TensorOperand& other : call_.tensors) {
       if (other.slot != call_.tensors[written].slot || plan_.arguments[other.argument].mutated) continue;
-      at::assert_no_partial_overlap(*call_.tensors[written].tensor, *other.tensor);
+      if (sharing == Sharing::kNothing) {
+        at::assert_no_overlap(*call_.tensors[written].tensor, *other.tensor);
+      } else {
+        at::assert_no_partial_overlap(*call_.tensors[written].tensor, *other.tensor);
+      }
     }
   }
 

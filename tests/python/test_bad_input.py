@@ -154,6 +154,10 @@ OVERLAPPING = {
     "copy_": lambda a: a[1:].copy_(a[:-1]),
     "out": lambda a: torch.add(a[:-1], 1, out=a[1:]),
     "addcmul_": lambda a: a[1:].addcmul_(a[1:], a[:-1]),
+    "index_add_": lambda a: a.index_add_(0, torch.tensor([2, 1], device=a.device), a[:2]),
+    "index_copy_": lambda a: a.index_copy_(0, torch.tensor([2, 1], device=a.device), a[:2]),
+    "scatter_": lambda a: a.scatter_(0, torch.tensor([2, 1], device=a.device), a[:2]),
+    "put_": lambda a: a.put_(torch.tensor([2, 1], device=a.device), a[:2]),
     "transposed": lambda a: a[:4].view(2, 2).mul_(a[:4].view(2, 2).t()),
 }
 
