@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import torch
 
-from torchtpu import _C, tpu
+from torchtpu import _C, _compiler_registration, tpu
 
 
 def device(index: int | None = None) -> torch.device:
@@ -57,6 +57,7 @@ def _register() -> None:
         sys.modules[f"torch.tpu.{name}"] = getattr(tpu, name)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     torch.set_autocast_dtype("tpu", torch.bfloat16)
+    _compiler_registration.register()
 
 
 _register()

@@ -14,6 +14,10 @@ namespace {
 
 using c10::IValue;
 
+// What words of a key mean. Tags keep None, 1 and true apart.
+constexpr uint64_t kNone = 1, kUninitialised = 2, kWhole = 3, kGeneral = 4, kCpuScalar = 5, kScalarValue = 6,
+                   kDefaultScalar = 7;
+
 void AddScalarToKey(CallKey& key, const c10::Scalar& s) {
   if (s.isComplex()) {
     key.AddDouble(s.toComplexDouble().real());
@@ -83,8 +87,6 @@ class Reader {
   }
 
  private:
-  static constexpr uint64_t kNone = 1, kUninitialised = 2, kWhole = 3, kGeneral = 4, kCpuScalar = 5, kScalarValue = 6,
-                            kDefaultScalar = 7;
   static constexpr uint64_t kAbsent = ~uint64_t{0};
 
   static bool IsDefault(const c10::Scalar& value, const c10::Scalar& normal) {
@@ -106,26 +108,7 @@ class Reader {
       RaiseDevices(call_, tensor);
     }
     runtime::ValuePtr v = slot.Get();
-    const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-    const auto dtype = static_cast<uint64_t>(tensor.scalar_type());
-    const uint64_t rank = static_cast<uint64_t>(impl.dim());
-    const uint64_t flags =
-        uint64_t{impl.is_wrapped_number()} << 32 | uint64_t{tensor.is_conj()} << 33 | uint64_t{tensor.is_neg()} << 34;
-    CallKey& key = call_.key;
-    if (v && IsWhole(tensor, *v)) {
-      key.Add(kWhole | dtype << 8 | rank << 16 | flags);
-      for (int64_t s : impl.sizes()) key.Add(static_cast<uint64_t>(s));
-    } else {
-      key.Add((v ? kGeneral : kUninitialised) | dtype << 8 | rank << 16 | flags);
-      for (int64_t s : impl.sizes()) key.Add(static_cast<uint64_t>(s));
-      for (int64_t s : impl.strides()) key.Add(static_cast<uint64_t>(s));
-      key.Add(static_cast<uint64_t>(impl.storage_offset()));
-      if (v) {
-        key.Add(static_cast<uint64_t>(v->type().dtype));
-        key.AddInts(v->type().dims);
-      }
-      if (mutated) key.Add(slot.size_bytes());
-    }
+    AddTensorToKey(call_.key, tensor, v.get(), slot, mutated);
     const int place = static_cast<int>(call_.tensors.size());
     call_.operands.push_back({Operand::kTensor, place});
     call_.tensors.push_back({&tensor, std::move(v), index_, place});
@@ -197,6 +180,29 @@ class Reader {
 };
 
 }  // namespace
+
+void AddTensorToKey(CallKey& key, const at::Tensor& tensor, const runtime::Value* value, const runtime::Slot& slot,
+                    bool storage_size) {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  const auto dtype = static_cast<uint64_t>(tensor.scalar_type());
+  const uint64_t rank = static_cast<uint64_t>(impl.dim());
+  const uint64_t flags =
+      uint64_t{impl.is_wrapped_number()} << 32 | uint64_t{tensor.is_conj()} << 33 | uint64_t{tensor.is_neg()} << 34;
+  if (value && IsWhole(tensor, *value)) {
+    key.Add(kWhole | dtype << 8 | rank << 16 | flags);
+    for (int64_t s : impl.sizes()) key.Add(static_cast<uint64_t>(s));
+  } else {
+    key.Add((value ? kGeneral : kUninitialised) | dtype << 8 | rank << 16 | flags);
+    for (int64_t s : impl.sizes()) key.Add(static_cast<uint64_t>(s));
+    for (int64_t s : impl.strides()) key.Add(static_cast<uint64_t>(s));
+    key.Add(static_cast<uint64_t>(impl.storage_offset()));
+    if (value) {
+      key.Add(static_cast<uint64_t>(value->type().dtype));
+      key.AddInts(value->type().dims);
+    }
+    if (storage_size) key.Add(slot.size_bytes());
+  }
+}
 
 namespace {
 

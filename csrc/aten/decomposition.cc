@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "aten/errors.h"
+#include "aten/graph_op.h"
 #include "aten/meta.h"
 #include "aten/tensor.h"
 #include "base/phase.h"
@@ -38,19 +39,13 @@ class Placeholders {
     int next = 0;
     for (const TensorOperand& operand : call.tensors) {
       const at::Tensor& t = *operand.tensor;
-      at::Tensor copy = EmptyStrided(*call.device, {static_cast<int64_t>(SlotOf(t).size_bytes() / t.itemsize())}, {1},
-                                     t.scalar_type());
       const bool shares = operand.slot < static_cast<int>(tensors.size());
-      if (shares) copy.unsafeGetTensorImpl()->set_storage_keep_dtype(tensors[operand.slot].storage());
-      copy.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes(), t.strides(), t.storage_offset());
-      copy._set_conj(t.is_conj());
-      copy._set_neg(t.is_neg());
+      at::Tensor copy = PlaceholderFor(*call.device, t, shares ? &tensors[operand.slot] : nullptr);
       int input = -1;
       if (operand.value) {
         auto value = c10::make_intrusive<runtime::Value>(*call.device, operand.value->type_ptr());
         if (!shares) SlotOf(copy).Set(value);
         values.push_back(std::move(value));
-        types.push_back(operand.value->type_ptr());
         input = next++;
       }
       inputs.push_back(shares ? inputs[operand.slot] : input);
@@ -62,7 +57,6 @@ class Placeholders {
   std::vector<at::Tensor> tensors;        // per tensor operand
   std::vector<int> inputs;                // per tensor operand, its input or -1
   std::vector<runtime::ValuePtr> values;  // per input
-  std::vector<runtime::TypePtr> types;    // per input
   Stack stack;
 
  private:
@@ -89,85 +83,48 @@ class Placeholders {
   size_t used_ = 0;
 };
 
-struct DecomposedOp {
-  struct Output {
-    hlo::View view;
-    DType dtype;
-  };
-  runtime::Graph graph;
-  std::vector<runtime::ValuePtr> inputs;
-  std::vector<runtime::ValuePtr> outputs;  // new tensors' Values, then written slots'
-  std::vector<Output> views;               // of the new tensors
-
-  runtime::Emission Emit(hlo::Builder& b, std::span<const hlo::Value> bound, hlo::Value rng) const {
-    runtime::Emission emission;
-    emission.rng_words = graph.rng_words;
-    std::vector<hlo::Value> values = graph.Emit(b, inputs, bound, rng, outputs);
-    for (size_t i = 0; i < values.size(); ++i) {
-      // A result that is a view of something else gets memory of its own, dense and row-major.
-      emission.outputs.push_back(i < views.size() ? hlo::ReadView(b, values[i], views[i].view, views[i].dtype)
-                                                  : values[i]);
-    }
-    return emission;
-  }
-};
-
-runtime::ValuePtr ValueOf(const at::Tensor& tensor) {
-  runtime::ValuePtr value = SlotOf(tensor).Get();
-  if (value) return value;
-  const int64_t count = static_cast<int64_t>(SlotOf(tensor).size_bytes() / tensor.itemsize());
-  runtime::TypePtr type = std::make_shared<runtime::Type>(runtime::Type{ToDType(tensor.scalar_type()), {count}});
-  return c10::make_intrusive<runtime::Value>(SlotOf(tensor).device(), type,
-                                             std::string(SlotOf(tensor).size_bytes(), '\0'));
-}
-
 class Finisher {
  public:
   Finisher(const Call& call, const Placeholders& placeholders) : call_(call), placeholders_(placeholders) {}
 
   std::unique_ptr<Entry> Finish(runtime::Graph graph, const Stack& results) {
-    auto op = std::make_shared<DecomposedOp>();
-    op->graph = std::move(graph);
-    op->inputs = placeholders_.values;
-    for (size_t r = 0; r < results.size(); ++r) AddReturn(*op, static_cast<int>(r), results[r]);
+    for (size_t r = 0; r < results.size(); ++r) AddReturn(static_cast<int>(r), results[r]);
     std::vector<std::pair<int, int>> replaces;
     for (size_t i = 0; i < placeholders_.tensors.size(); ++i) {
       runtime::ValuePtr now = SlotOf(placeholders_.tensors[i]).Get();
       const int input = placeholders_.inputs[i];
       if (!now || (input >= 0 && now == placeholders_.values[input])) continue;
-      if (input >= 0) replaces.emplace_back(input, static_cast<int>(op->outputs.size()));
-      op->outputs.push_back(std::move(now));
+      if (input >= 0) replaces.emplace_back(input, static_cast<int>(results_.size()));
+      results_.push_back({std::move(now), std::nullopt, DType::kBool});
       entry_->writes.push_back(static_cast<int>(i));
       AddResize(static_cast<int>(i));
     }
-    entry_->op = std::make_shared<runtime::Op>(
-        call_.plan->name,
-        [op](hlo::Builder& b, std::span<const hlo::Value> inputs, hlo::Value rng) { return op->Emit(b, inputs, rng); },
-        placeholders_.types, replaces, runtime::CurrentMode() == runtime::Mode::kDebug);
+    entry_->op =
+        MakeGraphOp(call_.plan->name, std::move(graph), placeholders_.values, std::move(results_), replaces);
     return std::move(entry_);
   }
 
  private:
-  void AddTensor(DecomposedOp& op, const at::Tensor& tensor) {
+  void AddTensor(const at::Tensor& tensor) {
     TORCH_CHECK_NOT_IMPLEMENTED(IsTpu(tensor), call_.plan->name, ": its decomposition gives a tensor on ",
                                 tensor.device().str());
-    op.views.push_back({ViewOf(tensor), ToDType(tensor.scalar_type())});
-    op.outputs.push_back(ValueOf(tensor));
+    // A result that is a view of something else gets memory of its own.
+    results_.push_back(DenseResult(tensor));
     entry_->outputs.push_back(
         {tensor.scalar_type(), tensor.sizes().vec(), hlo::ContiguousStrides(tensor.sizes().vec()), true});
   }
 
-  void AddReturn(DecomposedOp& op, int index, const IValue& value) {
+  void AddReturn(int index, const IValue& value) {
     using Kind = Entry::Return::Kind;
     const int argument = call_.plan->returns.at(index);
     const int first = static_cast<int>(entry_->outputs.size());
     if (argument >= 0) {
       entry_->returns.push_back({Kind::kArgument, argument, 0, {}});
     } else if (value.isTensorList()) {
-      for (const at::Tensor& t : value.toTensorVector()) AddTensor(op, t);
+      for (const at::Tensor& t : value.toTensorVector()) AddTensor(t);
       entry_->returns.push_back({Kind::kList, first, static_cast<int>(entry_->outputs.size()) - first, {}});
     } else if (value.isTensor() && value.toTensor().defined()) {
-      AddTensor(op, value.toTensor());
+      AddTensor(value.toTensor());
       entry_->returns.push_back({Kind::kTensor, first, 0, {}});
     } else {
       TORCH_CHECK_NOT_IMPLEMENTED(value.isTensor() || value.isNone(), call_.plan->name, ": its decomposition gives a ",
@@ -186,6 +143,7 @@ class Finisher {
   const Call& call_;
   const Placeholders& placeholders_;
   std::unique_ptr<Entry> entry_ = std::make_unique<Entry>();
+  std::vector<GraphResult> results_;  // new tensors, then written slots
 };
 
 }  // namespace

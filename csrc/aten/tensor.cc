@@ -14,11 +14,7 @@ void DeleteSlot(void* context) { delete static_cast<runtime::Slot*>(context); }
 const c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
 at::Tensor MakeTensor(runtime::Device& device, size_t size_bytes, c10::ScalarType dtype) {
-  auto storage = c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), size_bytes, MakeSlot(device, size_bytes),
-      c10::GetAllocator(c10::DeviceType::PrivateUse1), /*resizable=*/true);
-  return at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)), kKeys,
-                                                  c10::scalarTypeToTypeMeta(dtype));
+  return TensorOver(NewStorage(device, size_bytes), dtype);
 }
 
 }  // namespace
@@ -28,6 +24,17 @@ c10::DataPtr MakeSlot(runtime::Device& device, size_t size_bytes) {
   void* address = slot->address();
   return {address, slot.release(), &DeleteSlot,
           c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(device.index()))};
+}
+
+c10::Storage NewStorage(runtime::Device& device, size_t size_bytes) {
+  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), size_bytes,
+                                                            MakeSlot(device, size_bytes),
+                                                            c10::GetAllocator(c10::DeviceType::PrivateUse1),
+                                                            /*resizable=*/true));
+}
+
+at::Tensor TensorOver(c10::Storage storage, c10::ScalarType dtype) {
+  return at::detail::make_tensor<c10::TensorImpl>(std::move(storage), kKeys, c10::scalarTypeToTypeMeta(dtype));
 }
 
 at::Tensor EmptyStrided(runtime::Device& device, c10::IntArrayRef sizes, c10::IntArrayRef strides,

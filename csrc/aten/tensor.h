@@ -17,6 +17,9 @@ c10::DataPtr MakeSlot(runtime::Device& device, size_t size_bytes);
 at::Tensor EmptyStrided(runtime::Device& device, c10::IntArrayRef sizes, c10::IntArrayRef strides,
                         c10::ScalarType dtype);
 at::Tensor EmptyContiguous(runtime::Device& device, c10::IntArrayRef sizes, c10::ScalarType dtype);
+// A new storage of the device's, without a Value; and a tensor over a storage, without sizes yet.
+c10::Storage NewStorage(runtime::Device& device, size_t size_bytes);
+at::Tensor TensorOver(c10::Storage storage, c10::ScalarType dtype);
 // A tensor of `value`'s shape.
 at::Tensor FromValue(runtime::ValuePtr value);
 

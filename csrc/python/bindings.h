@@ -14,5 +14,6 @@ void BindExplain(pybind11::module_& m);   // what was flushed and compiled
 void BindMode(pybind11::module_& m);      // strict, debug
 void BindOps(pybind11::module_& m);       // decompositions, fallbacks, counters
 void BindAot(pybind11::module_& m);       // tracing, ahead-of-time compilation
+void BindCompile(pybind11::module_& m);   // compiled graphs
 
 }  // namespace tpu::python

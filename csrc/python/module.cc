@@ -16,5 +16,6 @@ PYBIND11_MODULE(_C, m) {
   tpu::python::BindMode(m);
   tpu::python::BindOps(m);
   tpu::python::BindAot(m);
+  tpu::python::BindCompile(m);
   tpu::aten::RegisterKernels();
 }

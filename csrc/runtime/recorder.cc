@@ -161,7 +161,7 @@ Result<Recorded> Record(Device& device, const OpPtr& op, std::vector<ValuePtr> i
   Flush(device, FlushReason::kMode);  // recorded before the mode changed
   Task task;
   task.program = op->program(device.client());
-  task.name = op->name();
+  task.name = task.program->name();
   task.inputs = std::move(inputs);
   task.outputs.reserve(op->outputs().size());
   for (size_t i = 0; i < op->outputs().size(); ++i) {

@@ -1,0 +1,55 @@
+// A function of tensors, captured once per geometry of its arguments, run as one program.
+//
+// torch.compile's graphs, and whole training steps. A call reads its arguments, finds the program by their key, and records
+// it like any op, so that modes, streams, errors, random numbers and donation are those of ops.
+#pragma once
+
+#include <ATen/core/ivalue.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "aten/call_key.h"
+#include "runtime/op.h"
+
+namespace tpu::aten {
+
+class CompiledGraph {
+ public:
+  using Values = std::vector<c10::IValue>;
+  // Takes arguments and returns results: tensors, numbers, None.
+  using Function = std::function<Values(Values)>;
+
+  // What the function is called with while it is captured.
+  enum class StandIns {
+    kPlaceholders,  // tensors of the same geometry, below autograd. Arguments on the host become tensors on the device.
+    kArguments,     // the arguments themselves, which are afterwards as they were: the function knows them by identity
+  };
+
+  // `host_results`: by index, results that are copied to the host.
+  CompiledGraph(std::string name, c10::DeviceIndex device, StandIns stand_ins, std::vector<bool> host_results,
+                Function function);
+  ~CompiledGraph();
+
+  // Raises NotImplementedError when the function cannot be captured: it needs data, or the host. Nothing has run then.
+  Values Run(const Values& arguments);
+  // How many programs it has so far.
+  int64_t captures() const { return captures_; }
+
+ private:
+  struct Captured;
+  class Reading;
+  class Builder;
+
+  std::string name_;
+  c10::DeviceIndex device_;
+  StandIns stand_ins_;
+  std::vector<bool> host_results_;
+  Function function_;
+  CallTable<Captured> table_;
+  std::atomic<int64_t> captures_{0};
+};
+
+}  // namespace tpu::aten

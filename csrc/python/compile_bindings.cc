@@ -1,0 +1,77 @@
+// Compiled graphs seen from Python.
+#include <pybind11/stl.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "aten/compiled_graph.h"
+#include "python/bindings.h"
+
+namespace py = pybind11;
+
+namespace tpu::python {
+namespace {
+
+using aten::CompiledGraph;
+using Values = CompiledGraph::Values;
+
+c10::IValue ToValue(PyObject* object) {
+  if (THPVariable_Check(object)) return THPVariable_Unpack(object);
+  if (object == Py_None) return {};
+  if (PyBool_Check(object)) return object == Py_True;
+  if (PyLong_Check(object)) return static_cast<int64_t>(PyLong_AsLongLong(object));
+  if (PyFloat_Check(object)) return PyFloat_AS_DOUBLE(object);
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "a compiled graph: expected tensors and numbers, found a ",
+                              Py_TYPE(object)->tp_name);
+}
+
+py::object ToPython(const c10::IValue& value) {
+  if (value.isTensor()) {
+    return value.toTensor().defined() ? py::reinterpret_steal<py::object>(THPVariable_Wrap(value.toTensor()))
+                                      : py::none();
+  }
+  if (value.isInt()) return py::int_(value.toInt());
+  if (value.isBool()) return py::bool_(value.toBool());
+  if (value.isDouble()) return py::float_(value.toDouble());
+  return py::none();
+}
+
+py::list ToList(const Values& values) {
+  py::list list(values.size());
+  for (size_t i = 0; i < values.size(); ++i) list[i] = ToPython(values[i]);
+  return list;
+}
+
+std::unique_ptr<CompiledGraph> Make(std::string name, int device, const std::string& stand_ins,
+                                    std::vector<bool> host_results, py::function function) {
+  return std::make_unique<CompiledGraph>(
+      std::move(name), static_cast<c10::DeviceIndex>(device),
+      stand_ins == "arguments" ? CompiledGraph::StandIns::kArguments : CompiledGraph::StandIns::kPlaceholders,
+      std::move(host_results), [function = std::move(function)](Values arguments) {
+        const py::sequence results = function(ToList(arguments));
+        Values values;
+        for (const py::handle result : results) values.push_back(ToValue(result.ptr()));
+        return values;
+      });
+}
+
+// `arguments` is emptied, so that what only it refers to can be freed, or overwritten by the program.
+py::list Call(CompiledGraph& graph, py::list arguments) {
+  Values values;
+  values.reserve(arguments.size());
+  for (const py::handle argument : arguments) values.push_back(ToValue(argument.ptr()));
+  const Values results = graph.Run(values);
+  if (PyList_SetSlice(arguments.ptr(), 0, PyList_GET_SIZE(arguments.ptr()), nullptr) != 0) throw py::error_already_set();
+  return ToList(results);
+}
+
+}  // namespace
+
+void BindCompile(py::module_& m) {
+  py::class_<CompiledGraph>(m, "_CompiledGraph")
+      .def(py::init(&Make), py::arg("name"), py::arg("device"), py::arg("stand_ins"), py::arg("host_results"),
+           py::arg("function"))
+      .def("__call__", &Call)
+      .def_property_readonly("captures", &CompiledGraph::captures);
+}
+
+}  // namespace tpu::python

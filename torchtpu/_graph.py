@@ -1,0 +1,175 @@
+"""An FX graph of ATen ops as one program, or as few as can be.
+
+The graph is run once on placeholders while the runtime records its ops (`_C._CompiledGraph`). Where an op of it needs the
+data or the host, the graph is split there: what comes before and after are programs, the op itself runs as in eager mode.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.fx.passes.split_module import split_module
+
+from torchtpu import _C
+
+_log = logging.getLogger(__name__)
+
+Boxed = Callable[[list[Any]], Sequence[Any]]
+
+
+def compile_graph(graph: torch.fx.GraphModule, example_inputs: Sequence[Any], *, kind: str) -> Boxed:
+    """The graph as a function of a list, which it empties."""
+    device = _device_of(graph)
+    if device is None:  # nothing of it is on a tpu
+        return _boxed(graph.forward)
+    return _compile(graph, device, kind)
+
+
+def _compile(graph: torch.fx.GraphModule, device: int, kind: str) -> Boxed:
+    eager = next((node for node in graph.graph.nodes if _needs_the_host(node)), None)
+    if eager is not None:
+        return _split(graph, eager, device, kind)
+    host_results = _move_from_host(graph, device)
+    recorder = _Recorder(graph)
+    run: Boxed = _C._CompiledGraph(
+        name=f"compiled {kind}",
+        device=device,
+        stand_ins="placeholders",
+        host_results=host_results,
+        function=recorder.record,
+    )
+
+    def compiled(arguments: list[Any]) -> Sequence[Any]:
+        nonlocal run
+        try:
+            return run(arguments)
+        except NotImplementedError as error:
+            if recorder.failed is None:
+                raise
+            _log.info("torch.compile: %s runs as in eager mode: %s", recorder.failed.target, error)
+            run = _split(graph, recorder.failed, device, kind)
+            recorder.failed = None
+            return run(arguments)
+
+    compiled._boxed_call = True  # type: ignore[attr-defined]
+    return compiled
+
+
+class _Recorder(torch.fx.Interpreter):
+    """Runs a graph's ops on stand-ins, and remembers the node that could not."""
+
+    failed: torch.fx.Node | None = None
+
+    def record(self, arguments: list[Any]) -> list[Any]:
+        results = self.run(*arguments)
+        (output,) = self.module.graph.find_nodes(op="output")
+        return [_as_promised(result, node) for result, node in zip(results, output.args[0], strict=True)]
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        try:
+            return super().run_node(n)
+        except NotImplementedError:
+            self.failed = n
+            raise
+
+
+def _as_promised(result: Any, node: Any) -> Any:
+    """The result with the strides that the graph was traced with: later graphs count on them."""
+    promised = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+    if not isinstance(result, torch.Tensor) or not isinstance(promised, torch.Tensor):
+        return result
+    strides = promised.stride()
+    if strides == result.stride() or not all(isinstance(s, int) for s in strides) or result.numel() == 0:
+        return result
+    if all(size == 1 or a == b for size, a, b in zip(result.shape, strides, result.stride(), strict=True)):
+        return result
+    return torch.empty_strided(result.shape, strides, dtype=result.dtype, device=result.device).copy_(result)
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in torch.utils._pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def _device_of(graph: torch.fx.GraphModule) -> int | None:
+    for node in graph.graph.nodes:
+        for tensor in _tensors(node.meta.get("val")):
+            if tensor.device.type == "tpu":
+                return -1 if tensor.device.index is None else tensor.device.index
+    return None
+
+
+def _is_on_host(node: torch.fx.Node) -> bool:
+    tensors = _tensors(node.meta.get("val"))
+    return bool(tensors) and all(tensor.device.type == "cpu" for tensor in tensors)
+
+
+def _needs_the_host(node: torch.fx.Node) -> bool:
+    """The host's random numbers are its own generator's."""
+    tags = getattr(node.target, "tags", ())
+    return node.op == "call_function" and _is_on_host(node) and torch.Tag.nondeterministic_seeded in tags
+
+
+def _move_from_host(graph: torch.fx.GraphModule, device: int) -> list[bool]:
+    """Has all of the graph computed on the device; says which results belong on the host."""
+    (output,) = graph.graph.find_nodes(op="output")
+    host_results = [isinstance(node, torch.fx.Node) and _is_on_host(node) for node in output.args[0]]
+    there = torch.device("tpu", max(device, 0))
+
+    def moved(value: Any) -> Any:
+        return there if isinstance(value, torch.device) and value.type == "cpu" else value
+
+    for node in graph.graph.nodes:
+        if node.op == "call_function":
+            node.args = torch.fx.node.map_aggregate(node.args, moved)
+            node.kwargs = torch.fx.node.map_aggregate(node.kwargs, moved)
+        elif node.op == "get_attr" and _is_on_host(node):
+            owner, _, name = node.target.rpartition(".")
+            setattr(graph.get_submodule(owner), name, getattr(graph.get_submodule(owner), name).to(there))
+    return host_results
+
+
+def _split(graph: torch.fx.GraphModule, at: torch.fx.Node, device: int, kind: str) -> Boxed:
+    """Programs for what comes before and after a node, which runs as in eager mode."""
+    part = 0
+    parts: dict[torch.fx.Node, int] = {}
+    for node in graph.graph.nodes:
+        if node is at:
+            part = 1
+        parts[node] = part
+        if node is at:
+            part = 2
+    whole = split_module(graph, None, lambda node: parts[node], keep_original_order=True)
+    for name, module in list(whole.named_children()):
+        if name in ("submod_0", "submod_2"):
+            whole.add_submodule(name, _Part(module, device, kind))
+    return _boxed(whole.forward)
+
+
+class _Part(torch.nn.Module):
+    """A piece of a split graph."""
+
+    def __init__(self, graph: torch.fx.GraphModule, device: int, kind: str) -> None:
+        super().__init__()
+        (output,) = graph.graph.find_nodes(op="output")
+        self._single = not isinstance(output.args[0], (tuple, list))
+        if self._single:
+            output.args = ((output.args[0],),)
+            graph.recompile()
+        self._run = _compile(graph, device, kind)
+
+    def forward(self, *arguments: Any) -> Any:
+        results = self._run(list(arguments))
+        return results[0] if self._single else tuple(results)
+
+
+def _boxed(function: Callable[..., Any]) -> Boxed:
+    def boxed(arguments: list[Any]) -> Any:
+        taken = list(arguments)
+        arguments.clear()
+        return function(*taken)
+
+    boxed._boxed_call = True  # type: ignore[attr-defined]
+    return boxed
