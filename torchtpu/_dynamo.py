@@ -34,7 +34,8 @@ def tpu(
         raise ValueError(f"torch.compile: mode: expected one of {', '.join(_MODES)}, found {mode!r}")
     if options:
         raise ValueError(
-            f"torch.compile: the tpu backend has no options, found {sorted(options)}. They are inductor's; leave them out."
+            f"torch.compile: the tpu backend has no options, found {sorted(options)}. They are inductor's: "
+            "leave them out."
         )
     backend = aot_autograd(
         fw_compiler=functools.partial(compile_graph, kind="forward"),

@@ -7,7 +7,7 @@ import os
 import runpy
 import sys
 import sysconfig
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -61,6 +61,14 @@ class Compile:
     results: str  # of a fused program: how many of its ops' results it gives
 
 
+@dataclass(frozen=True)
+class Break:
+    """A place where `torch.compile` left compiled code, or where a graph was split."""
+
+    reason: str
+    count: int
+
+
 @dataclass
 class Report:
     """What happened under `explain`; complete once the block is left. `str()` makes it a table."""
@@ -70,6 +78,7 @@ class Report:
     phases: dict[str, float] = field(default_factory=dict)
     """Seconds that what was new took, over all threads: "trace" (PyTorch's meta kernels), "decompose", "emit"
     (StableHLO), "compile" (XLA), "load" (from the compile cache)."""
+    breaks: list[Break] = field(default_factory=list)
 
     def costliest(self) -> list[str]:
         """The five reasons that cost most host time, dearest first, each with what to change."""
@@ -108,6 +117,9 @@ class Report:
         lines += ["", f"What was new took, over all threads: {spent}."]
         if repeated := self.recompilations():
             lines += ["", "Compiled again and again:", *repeated]
+        if self.breaks:
+            lines += ["", f"torch.compile: {sum(b.count for b in self.breaks)} breaks, where eager mode takes over:"]
+            lines += [f"{b.count:5} x {b.reason}" for b in self.breaks]
         return "\n".join(lines)
 
 
@@ -151,6 +163,17 @@ def _phases() -> dict[str, float]:
     return {**_C._phase_seconds(), "compile": stats.compile_seconds, "load": stats.load_seconds}
 
 
+def _breaks() -> Counter[str]:
+    """Why Dynamo, and our part of it, have left compiled code so far; empty while neither is loaded."""
+    counts: Counter[str] = Counter()
+    if dynamo := sys.modules.get("torch._dynamo.utils"):
+        for reason, count in dynamo.counters["graph_break"].items():
+            counts[reason.split("\n")[0]] += count
+    if graph := sys.modules.get("torchtpu._graph"):
+        counts.update(graph.splits)
+    return counts
+
+
 @contextmanager
 def explain(file: TextIO | None = None) -> Iterator[Report]:
     """Collects why ops were flushed, and what was compiled, while the block runs.
@@ -165,6 +188,7 @@ def explain(file: TextIO | None = None) -> Iterator[Report]:
     _C._take_flushes()
     _C._take_compiles()
     _C._explain(True)
+    breaks = _breaks()
     report = Report()
     before = _phases()
     try:
@@ -174,6 +198,7 @@ def explain(file: TextIO | None = None) -> Iterator[Report]:
         report.flushes += [Flush(**record) for record in _C._take_flushes()]
         report.compiles += [Compile(**record) for record in _C._take_compiles()]
         report.phases |= {phase: seconds - before[phase] for phase, seconds in _phases().items()}
+        report.breaks += [Break(reason, count) for reason, count in (_breaks() - breaks).items()]
         if file is not None:
             print(report, file=file)
 

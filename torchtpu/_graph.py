@@ -1,12 +1,15 @@
 """An FX graph of ATen ops as one program, or as few as can be.
 
-The graph is run once on placeholders while the runtime records its ops (`_C._CompiledGraph`). Where an op of it needs the
-data or the host, the graph is split there: what comes before and after are programs, the op itself runs as in eager mode.
+The graph is run once on placeholders while the runtime records its ops (`_C._CompiledGraph`). Where an op of it needs
+the data or the host, the graph is split there: what comes before and after are programs, the op itself runs as in eager
+mode.
 """
 
 from __future__ import annotations
 
 import logging
+import operator
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +19,9 @@ from torch.fx.passes.split_module import split_module
 from torchtpu import _C
 
 _log = logging.getLogger(__name__)
+
+# Why graphs were split, and how often; for explain.
+splits: Counter[str] = Counter()
 
 Boxed = Callable[[list[Any]], Sequence[Any]]
 
@@ -31,7 +37,7 @@ def compile_graph(graph: torch.fx.GraphModule, example_inputs: Sequence[Any], *,
 def _compile(graph: torch.fx.GraphModule, device: int, kind: str) -> Boxed:
     eager = next((node for node in graph.graph.nodes if _needs_the_host(node)), None)
     if eager is not None:
-        return _split(graph, eager, device, kind)
+        return _split(graph, eager, device, kind, "it draws the host's random numbers")
     host_results = _move_from_host(graph, device)
     recorder = _Recorder(graph)
     run: Boxed = _C._CompiledGraph(
@@ -50,7 +56,7 @@ def _compile(graph: torch.fx.GraphModule, device: int, kind: str) -> Boxed:
             if recorder.failed is None:
                 raise
             _log.info("torch.compile: %s runs as in eager mode: %s", recorder.failed.target, error)
-            run = _split(graph, recorder.failed, device, kind)
+            run = _split(graph, recorder.failed, device, kind, str(error).split("\n")[0])
             recorder.failed = None
             return run(arguments)
 
@@ -70,10 +76,31 @@ class _Recorder(torch.fx.Interpreter):
 
     def run_node(self, n: torch.fx.Node) -> Any:
         try:
+            if n.target is torch.ops.higher_order.graphsafe_run_with_rng_state:
+                return self._drawing(n)
+            if n.target is torch.ops.higher_order.cond:
+                return self._chosen(n)
             return super().run_node(n)
         except NotImplementedError:
             self.failed = n
             raise
+
+    def _chosen(self, node: torch.fx.Node) -> Any:
+        """Both branches, and what the predicate chooses of their results: they have no effects."""
+        predicate, then, otherwise, operands = self.fetch_args_kwargs_from_env(node)[0]
+        if not isinstance(predicate, torch.Tensor):
+            return (then if predicate else otherwise)(*operands)
+        pairs = zip(then(*operands), otherwise(*operands), strict=True)
+        return tuple(torch.where(predicate, a, b) if isinstance(a, torch.Tensor) else a for a, b in pairs)
+
+    def _drawing(self, node: torch.fx.Node) -> Any:
+        """An op that draws from a generator of the graph's: activation checkpointing draws the same numbers again."""
+        (op, *args), kwargs = self.fetch_args_kwargs_from_env(node)
+        _C._draw_from(kwargs.pop("rng_state"))
+        try:
+            return op(*args, **kwargs)
+        finally:
+            _C._draw_from(None)
 
 
 def _as_promised(result: Any, node: Any) -> Any:
@@ -131,14 +158,15 @@ def _move_from_host(graph: torch.fx.GraphModule, device: int) -> list[bool]:
     return host_results
 
 
-def _split(graph: torch.fx.GraphModule, at: torch.fx.Node, device: int, kind: str) -> Boxed:
+def _split(graph: torch.fx.GraphModule, at: torch.fx.Node, device: int, kind: str, why: str) -> Boxed:
     """Programs for what comes before and after a node, which runs as in eager mode."""
+    splits[f"{at.target} runs as in eager mode: {why}"] += 1
     part = 0
     parts: dict[torch.fx.Node, int] = {}
     for node in graph.graph.nodes:
         if node is at:
             part = 1
-        parts[node] = part
+        parts[node] = 1 if node.target is operator.getitem and node.args[0] is at else part
         if node is at:
             part = 2
     whole = split_module(graph, None, lambda node: parts[node], keep_original_order=True)

@@ -38,6 +38,16 @@ struct CompiledGraph::Captured {
   std::vector<Storage> storages;
   std::vector<Result> results;
   std::vector<std::pair<int, int>> writes;  // (argument, output)
+  struct Generator {
+    int argument;
+    int64_t words;
+  };
+  std::vector<Generator> generators;  // the op takes their states after the arguments' Values
+
+  // A tensor that the function found elsewhere has been written since: its Value is no tensor's any more.
+  bool stale() const {
+    return std::any_of(constants.begin(), constants.end(), [](const ValuePtr& v) { return !v->held(); });
+  }
 };
 
 // The arguments of one call: their Values, which of them share a storage, and the key.
@@ -70,9 +80,9 @@ class CompiledGraph::Reading {
 
   void ReadTensor(const at::Tensor& tensor, size_t i) {
     runtime::Slot& slot = SlotOf(tensor);
-    TORCH_CHECK_NOT_IMPLEMENTED(&slot.device() == &device_, "a compiled graph: expected tensors on tpu:",
-                                device_.index(), ", found one on tpu:", slot.device().index(),
-                                ". Compile what runs on one device at a time.");
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        &slot.device() == &device_, "a compiled graph: expected tensors on tpu:", device_.index(),
+        ", found one on tpu:", slot.device().index(), ". Compile what runs on one device at a time.");
     values[i] = slot.Get();
     AddTensorToKey(key, tensor, values[i].get(), slot, /*storage_size=*/true);
     slots_.emplace_back(&slot, static_cast<int>(i));
@@ -86,11 +96,12 @@ class CompiledGraph::Reading {
             uint64_t{tensor.unsafeGetTensorImpl()->is_wrapped_number()} << 32);
     key.AddInts(tensor.sizes());
     key.AddInts(tensor.strides());
-    if (stand_ins == StandIns::kPlaceholders) values[i] = Upload(device_, tensor.resolve_conj().resolve_neg().contiguous(), false);
+    if (stand_ins == StandIns::kPlaceholders)
+      values[i] = Upload(device_, tensor.resolve_conj().resolve_neg().contiguous(), false);
   }
 
   void ReadNumber(const IValue& value) {
-    if (value.isTensor() || value.isNone()) return key.Add(kNumber);
+    if (value.isTensor() || value.isNone() || value.isGenerator()) return key.Add(kNumber | value.isGenerator());
     TORCH_CHECK_NOT_IMPLEMENTED(value.isInt() || value.isBool() || value.isDouble(),
                                 "a compiled graph: an argument of type ", value.tagKind(), " is not supported on tpu");
     key.Add(kNumber | static_cast<uint64_t>(value.isInt() ? 1 : value.isBool() ? 2 : 3) << 8);
@@ -114,6 +125,36 @@ class CompiledGraph::Reading {
   std::vector<std::pair<const runtime::Slot*, int>> slots_;
 };
 
+namespace {
+
+// The generators that the function being captured by this thread may draw from.
+using RandomSources = std::unordered_map<const c10::GeneratorImpl*, runtime::Capture::RandomSource>;
+thread_local RandomSources* random_sources = nullptr;
+
+class OfferSources {
+ public:
+  explicit OfferSources(RandomSources& sources) : outer_(random_sources) { random_sources = &sources; }
+  ~OfferSources() { random_sources = outer_; }
+  OfferSources(const OfferSources&) = delete;
+  OfferSources& operator=(const OfferSources&) = delete;
+
+ private:
+  RandomSources* outer_;
+};
+
+}  // namespace
+
+void CompiledGraph::DrawFrom(const std::optional<at::Generator>& generator) {
+  runtime::Capture* capture = runtime::Capture::Current();
+  TORCH_CHECK(capture && random_sources, "a compiled graph: random numbers can be redirected under capture only");
+  capture->random = nullptr;
+  if (!generator) return;
+  const auto it = random_sources->find(generator->unsafeGetGeneratorImpl());
+  TORCH_CHECK_NOT_IMPLEMENTED(it != random_sources->end(),
+                              "a compiled graph: draws from a generator that is none of its arguments");
+  capture->random = &it->second;
+}
+
 // The miss path: runs the function under a Capture.
 class CompiledGraph::Builder {
  public:
@@ -124,10 +165,12 @@ class CompiledGraph::Builder {
     std::optional<BelowAutograd> below;
     if (graph_.stand_ins_ == StandIns::kPlaceholders) below.emplace();
     runtime::Capture capture;
+    OfferSources offer(sources_);
     MakeStandIns();
     const Values results = graph_.function_(stand_ins_);
     for (const IValue& result : results) AddResult(result);
     AddWrites();
+    CheckWrites(capture);
     AddInputs(capture.graph);
     if (!results_.empty()) {
       captured_->op = MakeGraphOp(graph_.name_, std::move(capture.graph), inputs_, std::move(results_), replaces_);
@@ -146,6 +189,10 @@ class CompiledGraph::Builder {
         values_[i] = c10::make_intrusive<runtime::Value>(device_, value->type_ptr());
       }
       stand_ins_.push_back(StandIn(i));
+      if (arguments_[i].isGenerator()) {
+        auto state = c10::make_intrusive<runtime::Value>(device_, runtime::RngStateType());
+        sources_[arguments_[i].toGenerator().unsafeGetGeneratorImpl()] = {std::move(state), 0};
+      }
       if (!IsTensor(stand_ins_.back())) continue;
       const at::Tensor& tensor = stand_ins_.back().toTensor();
       if (!IsTpu(tensor)) continue;
@@ -173,8 +220,9 @@ class CompiledGraph::Builder {
       return;
     }
     const at::Tensor& tensor = value.toTensor();
-    TORCH_CHECK_NOT_IMPLEMENTED(&SlotOf(tensor).device() == &device_, graph_.name_, ": expected results on tpu:",
-                                device_.index(), ", found one on tpu:", SlotOf(tensor).device().index());
+    TORCH_CHECK_NOT_IMPLEMENTED(&SlotOf(tensor).device() == &device_, graph_.name_,
+                                ": expected results on tpu:", device_.index(),
+                                ", found one on tpu:", SlotOf(tensor).device().index());
     result.dtype = tensor.scalar_type();
     result.view = ViewOf(tensor);
     const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
@@ -225,6 +273,19 @@ class CompiledGraph::Builder {
     }
   }
 
+  // A write to what is neither an argument nor the function's own would be lost.
+  void CheckWrites(const runtime::Capture& capture) const {
+    std::unordered_set<const runtime::Slot*> known;
+    for (const IValue& stand_in : stand_ins_) {
+      if (IsTensor(stand_in) && IsTpu(stand_in.toTensor())) known.insert(&SlotOf(stand_in.toTensor()));
+    }
+    for (const runtime::Capture::SlotWrite& write : capture.writes) {
+      TORCH_CHECK_NOT_IMPLEMENTED(!write.slot->counted() || known.contains(write.slot), graph_.name_,
+                                  ": expected writes to arguments only, found one to a tensor from outside. "
+                                  "Pass it as an argument, or make it a buffer of the module.");
+    }
+  }
+
   // The op takes the Values that it reads and no others.
   void AddInputs(const runtime::Graph& graph) {
     std::unordered_set<const runtime::Value*> read, made;
@@ -241,6 +302,13 @@ class CompiledGraph::Builder {
       captured_->inputs.push_back(static_cast<int>(i));
       inputs_.push_back(values_[i]);
       made.insert(values_[i].get());
+    }
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      if (!arguments_[i].isGenerator()) continue;
+      const auto& source = sources_.at(arguments_[i].toGenerator().unsafeGetGeneratorImpl());
+      if (source.words == 0 || !made.insert(source.state.get()).second) continue;
+      captured_->generators.push_back({static_cast<int>(i), source.words});
+      inputs_.push_back(source.state);
     }
     for (const ValuePtr& value : graph.FreeValues()) {
       if (made.insert(value.get()).second) add_constant(value);
@@ -264,6 +332,7 @@ class CompiledGraph::Builder {
   std::vector<at::Tensor> kept_;  // keeps the keys of storages_ apart
   std::unordered_map<const c10::StorageImpl*, int> argument_of_, storages_;
   std::unordered_map<int, int> written_;
+  RandomSources sources_;
 };
 
 CompiledGraph::CompiledGraph(std::string name, c10::DeviceIndex device, StandIns stand_ins,
@@ -285,10 +354,9 @@ at::Tensor WithGeometry(at::Tensor tensor, const hlo::View& view) {
   return tensor;
 }
 
-std::string RngState(const runtime::Op& op, c10::DeviceIndex device) {
+std::string RngState(const std::optional<at::Generator>& generator, c10::DeviceIndex device, int64_t words_drawn) {
   std::string bytes;
-  if (op.rng_words() == 0 || runtime::Capture::Current()) return bytes;
-  const auto [seed, offset] = NextState(std::nullopt, device, op.rng_words());
+  const auto [seed, offset] = NextState(generator, device, words_drawn);
   const uint64_t words[] = {seed, offset};
   bytes.assign(reinterpret_cast<const char*>(words), sizeof words);
   return bytes;
@@ -299,10 +367,17 @@ std::string RngState(const runtime::Op& op, c10::DeviceIndex device) {
 CompiledGraph::Values CompiledGraph::Run(const Values& arguments) {
   runtime::Device& device = DeviceAt(device_);
   const Reading reading(device, stand_ins_, arguments);
-  Captured* captured = table_.Find(reading.key);
+  CallKey key = reading.key;
+  key.Add(generation_.load());
+  Captured* captured = table_.Find(key);
+  if (captured && captured->stale()) {
+    key = reading.key;
+    key.Add(++generation_);
+    captured = nullptr;
+  }
   if (!captured) {
     try {
-      captured = table_.Insert(reading.key, Builder(*this, device, arguments, reading).Build());
+      captured = table_.Insert(key, Builder(*this, device, arguments, reading).Build());
     } catch (const hlo::BuildError& error) {
       Raise({error.code, name_ + ": " + error.what()});
     }
@@ -312,13 +387,20 @@ CompiledGraph::Values CompiledGraph::Run(const Values& arguments) {
   // Before anything runs: memory that the device has not is refused here.
   std::vector<c10::Storage> storages;
   storages.reserve(captured->storages.size());
-  for (const Captured::Storage& storage : captured->storages) storages.push_back(NewStorage(device, storage.size_bytes));
+  for (const Captured::Storage& storage : captured->storages)
+    storages.push_back(NewStorage(device, storage.size_bytes));
   if (captured->op) {
     std::vector<ValuePtr> inputs;
     inputs.reserve(captured->inputs.size() + captured->constants.size() + 1);
     for (int argument : captured->inputs) inputs.push_back(reading.values[argument]);
+    for (const auto& [argument, words] : captured->generators) {
+      inputs.push_back(c10::make_intrusive<runtime::Value>(
+          device, runtime::RngStateType(), RngState(arguments[argument].toGenerator(), device_, words)));
+    }
     inputs.insert(inputs.end(), captured->constants.begin(), captured->constants.end());
-    std::string rng = RngState(*captured->op, device_);
+    std::string rng;
+    if (captured->op->rng_words() > 0 && !runtime::Capture::Current())
+      rng = RngState(std::nullopt, device_, captured->op->rng_words());
     const runtime::Recorded values =
         ValueOrRaise(runtime::Record(device, captured->op, std::move(inputs), std::move(rng)));
     for (size_t i = 0; i < storages.size(); ++i) {
@@ -357,7 +439,8 @@ CompiledGraph::Values CompiledGraph::Run(const Values& arguments) {
         break;
     }
     const size_t i = results.size() - 1;
-    if (i < host_results_.size() && host_results_[i] && IsTpu(results[i].toTensor())) results[i] = results[i].toTensor().cpu();
+    if (i < host_results_.size() && host_results_[i] && IsTpu(results[i].toTensor()))
+      results[i] = results[i].toTensor().cpu();
   }
   return results;
 }

@@ -4,10 +4,13 @@
 // it like any op, so that modes, streams, errors, random numbers and donation are those of ops.
 #pragma once
 
+#include <ATen/core/Generator.h>
 #include <ATen/core/ivalue.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +22,7 @@ namespace tpu::aten {
 class CompiledGraph {
  public:
   using Values = std::vector<c10::IValue>;
-  // Takes arguments and returns results: tensors, numbers, None.
+  // Takes arguments and returns results: tensors, numbers, None. Arguments may be generators, to draw from (DrawFrom).
   using Function = std::function<Values(Values)>;
 
   // What the function is called with while it is captured.
@@ -37,6 +40,9 @@ class CompiledGraph {
   Values Run(const Values& arguments);
   // How many programs it has so far.
   int64_t captures() const { return captures_; }
+  // For a function under capture: ops from now on draw from this one of its arguments; without one, from the device's
+  // default generator.
+  static void DrawFrom(const std::optional<at::Generator>& generator);
 
  private:
   struct Captured;
@@ -50,6 +56,7 @@ class CompiledGraph {
   Function function_;
   CallTable<Captured> table_;
   std::atomic<int64_t> captures_{0};
+  std::atomic<uint64_t> generation_{0};  // of the tensors that the function found elsewhere
 };
 
 }  // namespace tpu::aten

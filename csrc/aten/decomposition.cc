@@ -99,8 +99,7 @@ class Finisher {
       entry_->writes.push_back(static_cast<int>(i));
       AddResize(static_cast<int>(i));
     }
-    entry_->op =
-        MakeGraphOp(call_.plan->name, std::move(graph), placeholders_.values, std::move(results_), replaces);
+    entry_->op = MakeGraphOp(call_.plan->name, std::move(graph), placeholders_.values, std::move(results_), replaces);
     return std::move(entry_);
   }
 

@@ -1,5 +1,6 @@
 // Compiled graphs seen from Python.
 #include <pybind11/stl.h>
+#include <torch/csrc/Generator.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -20,6 +21,7 @@ c10::IValue ToValue(PyObject* object) {
   if (PyBool_Check(object)) return object == Py_True;
   if (PyLong_Check(object)) return static_cast<int64_t>(PyLong_AsLongLong(object));
   if (PyFloat_Check(object)) return PyFloat_AS_DOUBLE(object);
+  if (THPGenerator_Check(object)) return reinterpret_cast<THPGenerator*>(object)->cdata;
   TORCH_CHECK_NOT_IMPLEMENTED(false, "a compiled graph: expected tensors and numbers, found a ",
                               Py_TYPE(object)->tp_name);
 }
@@ -29,6 +31,7 @@ py::object ToPython(const c10::IValue& value) {
     return value.toTensor().defined() ? py::reinterpret_steal<py::object>(THPVariable_Wrap(value.toTensor()))
                                       : py::none();
   }
+  if (value.isGenerator()) return py::reinterpret_steal<py::object>(THPGenerator_Wrap(value.toGenerator()));
   if (value.isInt()) return py::int_(value.toInt());
   if (value.isBool()) return py::bool_(value.toBool());
   if (value.isDouble()) return py::float_(value.toDouble());
@@ -60,7 +63,8 @@ py::list Call(CompiledGraph& graph, py::list arguments) {
   values.reserve(arguments.size());
   for (const py::handle argument : arguments) values.push_back(ToValue(argument.ptr()));
   const Values results = graph.Run(values);
-  if (PyList_SetSlice(arguments.ptr(), 0, PyList_GET_SIZE(arguments.ptr()), nullptr) != 0) throw py::error_already_set();
+  if (PyList_SetSlice(arguments.ptr(), 0, PyList_GET_SIZE(arguments.ptr()), nullptr) != 0)
+    throw py::error_already_set();
   return ToList(results);
 }
 
@@ -72,6 +76,7 @@ void BindCompile(py::module_& m) {
            py::arg("function"))
       .def("__call__", &Call)
       .def_property_readonly("captures", &CompiledGraph::captures);
+  m.def("_draw_from", &CompiledGraph::DrawFrom, py::arg("generator"));
 }
 
 }  // namespace tpu::python

@@ -111,6 +111,7 @@ std::vector<ValuePtr> Graph::FreeValues() const {
     for (const ValuePtr& input : node.inputs) {
       if (input->host_bytes().empty() && seen.insert(input.get()).second) free.push_back(input);
     }
+    if (node.rng && seen.insert(node.rng.get()).second) free.push_back(node.rng);
     for (const ValuePtr& output : node.outputs) seen.insert(output.get());
   }
   return free;
@@ -131,10 +132,10 @@ std::vector<hlo::Value> Graph::Emit(hlo::Builder& b, std::span<const ValuePtr> i
     std::vector<hlo::Value> operands;
     const size_t count = node.op->inputs().size() - (node.op->rng_words() > 0 ? 1 : 0);
     for (size_t i = 0; i < count; ++i) operands.push_back(find(node.inputs[i], node.op->name()));
-    hlo::Value state = rng;
+    hlo::Value state = node.rng ? find(node.rng, node.op->name()) : rng;
     if (node.op->rng_words() > 0 && node.rng_offset > 0) {
       const int64_t shift[] = {0, node.rng_offset};
-      state = b.Add(rng, b.ConstInts(shift, DType::kU64));
+      state = b.Add(state, b.ConstInts(shift, DType::kU64));
     }
     b.SetLocation(node.op->name());
     b.SetCheckedOp(node.op->name());

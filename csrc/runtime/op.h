@@ -84,6 +84,7 @@ struct Node {
   OpPtr op;
   std::vector<ValuePtr> inputs, outputs;
   int64_t rng_offset = 0;  // words drawn by the nodes before it
+  ValuePtr rng;            // the state it draws from; null: the graph's
 };
 
 struct Graph {

@@ -141,8 +141,13 @@ Result<Recorded> Record(Device& device, const OpPtr& op, std::vector<ValuePtr> i
   Recorded recorded(MakeOutputs(device, *op, inputs));
   if (op->all_alias()) return recorded;
   if (Capture* capture = current_capture) {
-    Node node{op, std::move(inputs), recorded.values(), capture->graph.rng_words};
-    capture->graph.rng_words += RoundUpToBlock(op->rng_words());
+    Node node{op, std::move(inputs), recorded.values()};
+    if (op->rng_words() > 0) {
+      int64_t& words = capture->random ? capture->random->words : capture->graph.rng_words;
+      node.rng_offset = words;
+      if (capture->random) node.rng = capture->random->state;
+      words += RoundUpToBlock(op->rng_words());
+    }
     capture->graph.nodes.push_back(std::move(node));
     return recorded;
   }

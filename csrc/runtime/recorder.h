@@ -55,6 +55,12 @@ class Capture {
   static Capture* Current();
 
   Graph graph;
+  // Where ops draw random words: a state that is an input of the graph, with the words drawn so far; null: the graph's own.
+  struct RandomSource {
+    ValuePtr state;
+    int64_t words = 0;
+  };
+  RandomSource* random = nullptr;
   // To be called before a slot is written. When the capture ends the slot gets back what it holds now.
   void NoteWrite(Slot& slot, std::shared_ptr<const void> keep_alive);
 

@@ -92,6 +92,8 @@ class Slot {
   // A unique, never dereferenced address: what data_ptr() shows.
   void* address() const { return address_; }
   size_t size_bytes() const { return size_bytes_; }
+  // Its bytes count as the device's memory; those of a slot made under a Capture do not.
+  bool counted() const { return counted_; }
   Status Resize(size_t size_bytes);
   ValuePtr Get() const;
   void Set(ValuePtr value);

@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+import torchtpu
 from torchtpu import _C
 
 
@@ -42,19 +43,29 @@ class Residual(nn.Module):
         return self.head(F.max_pool2d(y, 2).mean((2, 3)))
 
 
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(16), nn.Linear(16, 48, bias=False), nn.Linear(16, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        heads = self.qkv(self.norm(x)).unflatten(-1, (3, 2, 8)).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(*heads, is_causal=True)
+        return x + F.dropout(self.out(y.transpose(1, 2).flatten(2)), 0.1, self.training)
+
+
 def convnet() -> tuple[nn.Module, torch.Tensor]:
     return Residual(), torch.randn(2, 3, 8, 8)
 
 
 def transformer() -> tuple[nn.Module, torch.Tensor]:
-    layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.1, batch_first=True)
-    return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), torch.randn(2, 5, 16)
+    return Block(), torch.randn(2, 5, 16)
 
 
 def train(model: nn.Module, x: torch.Tensor, run: Callable[..., Any], steps: int = 3) -> list[torch.Tensor]:
     """The losses of some steps, then the parameters and buffers."""
     torch.manual_seed(3)
-    optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
     losses = []
     for _ in range(steps):
         optimizer.zero_grad()
@@ -140,23 +151,22 @@ def test_results_that_alias_inputs_and_each_other():
 def test_geometries_of_inputs_are_told_apart():
     run = compiled(lambda x: x.sum(0) - x[0], dynamic=False)
     base = torch.arange(24.0, device="tpu")
-    for x in (base.view(4, 6), base.view(6, 4).t(), base[::2].view(4, 3), base.view(4, 6)[:, :3], base.as_strided((3, 4), (2, 1))):
+    rows = base.view(4, 6)
+    for x in (rows, base.view(6, 4).t(), base[::2].view(4, 3), rows[:, :3], base.as_strided((3, 4), (2, 1))):
         torch.testing.assert_close(run(x).cpu(), (x.cpu().sum(0) - x.cpu()[0]))
 
 
 def test_inputs_that_share_memory():
-    run = compiled(lambda x, y: (x.add_(1), x * y)[1])
-    base = torch.ones(4, device="tpu")
-    for x, y in ((base, base.clone()), (base, base), (base[:2], base[2:]), (base[:3], base[1:])):
-        a, b = base.clone(), base.clone()
-        del a, b
-        expected_base = base.cpu()
-        ex = expected_base.as_strided(x.shape, x.stride(), x.storage_offset())
-        ey = y.cpu() if y.untyped_storage().data_ptr() != base.untyped_storage().data_ptr() else expected_base.as_strided(
-            y.shape, y.stride(), y.storage_offset())
-        ex.add_(1)
-        torch.testing.assert_close(run(x, y).cpu(), ex * ey)
-        torch.testing.assert_close(base.cpu(), expected_base)
+    def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return x * y
+
+    def use(function: Callable[..., Any], pick: Callable[..., Any]) -> list[torch.Tensor]:
+        base = torch.arange(4.0, device="tpu")
+        return [function(*pick(base)), base]
+
+    for pick in (lambda b: (b, b.clone()), lambda b: (b, b), lambda b: (b[:2], b[2:]), lambda b: (b[:3], b[1:])):
+        torch.testing.assert_close(use(compiled(fn), pick), use(fn, pick))
 
 
 def test_random_numbers_are_those_of_eager_mode_and_new_each_call():
@@ -200,7 +210,8 @@ def test_dynamic_shapes():
     run = compiled(lambda x: F.softmax(x @ x.t(), -1).reshape(-1)[: x.shape[0]], dynamic=True)
     for n in (3, 5, 8, 5):
         x = torch.randn(n, 4, device="tpu")
-        torch.testing.assert_close(run(x).cpu(), F.softmax(x.cpu() @ x.cpu().t(), -1).reshape(-1)[:n], rtol=1e-5, atol=1e-5)
+        expected = F.softmax(x.cpu() @ x.cpu().t(), -1).reshape(-1)[:n]
+        torch.testing.assert_close(run(x).cpu(), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_graph_breaks_continue_in_eager_mode():
@@ -213,8 +224,14 @@ def test_graph_breaks_continue_in_eager_mode():
     for value in (1.0, -1.0):
         x = torch.full((3,), value, device="tpu")
         torch.testing.assert_close(compiled(fn)(x), fn(x))
+    torch._dynamo.reset()
     with pytest.raises(torch._dynamo.exc.Unsupported):
         compiled(fn, fullgraph=True)(x)
+    torch._dynamo.reset()
+    with torchtpu.explain() as report:
+        compiled(fn)(x)
+    assert "breaks, where eager mode takes over" in str(report)
+    assert {"compiled inference"} <= {made.name for made in report.compiles}
 
 
 def test_an_op_that_needs_the_host_splits_the_graph():
@@ -228,6 +245,24 @@ def test_an_op_that_needs_the_host_splits_the_graph():
         x = torch.arange(3.0, device="tpu")
         expected = (x.cpu() * 2 + 1).flip(0).sin() + x.cpu().flip(0)
         torch.testing.assert_close(run(x).cpu(), expected)
+
+
+@pytest.mark.parametrize("value", [1.0, -1.0])
+def test_cond(value):
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x.sin() + 1, lambda x: x.cos() * 2, (x,))
+
+    x = torch.full((3,), value, device="tpu")
+    torch.testing.assert_close(compiled(fn, fullgraph=True)(x).cpu(), fn(x.cpu()))
+
+
+def test_while_loop():
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch._higher_order_ops.while_loop(lambda i, y: i < 4, lambda i, y: (i + 1, y * 2), (x.sum(), x))
+
+    x = torch.ones(2, device="tpu")
+    found = compiled(fn, fullgraph=True)(x)
+    torch.testing.assert_close([t.cpu() for t in found], [torch.tensor(4.0), torch.full((2,), 4.0)])
 
 
 def test_autocast():
@@ -246,7 +281,7 @@ def test_autocast():
 
 
 def test_activation_checkpointing_recomputes_the_same_dropout():
-    x = torch.ones(1000, device="tpu", requires_grad=True)
+    x = torch.ones(200, device="tpu", requires_grad=True)
 
     def fn(x: torch.Tensor) -> torch.Tensor:
         return checkpoint(lambda t: F.dropout(t * 1, 0.5).sin(), x, use_reentrant=False)
@@ -254,7 +289,7 @@ def test_activation_checkpointing_recomputes_the_same_dropout():
     y = compiled(fn)(x)
     y.sum().backward()
     kept = y.detach() != 0
-    assert 300 < kept.sum().item() < 700
+    assert 50 < kept.sum().item() < 150
     torch.testing.assert_close(x.grad != 0, kept)
 
 
@@ -272,3 +307,91 @@ print(_C._compile_count())
 """
     run(code)
     assert run(code) == "0"
+
+
+OPTIMIZERS = {
+    "sgd": lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, weight_decay=0.01),
+    "adamw": lambda p: torch.optim.AdamW(p, 1e-2),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, 1e-2),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_whole_step_is_one_program_and_trains_as_eager_mode_does(name):
+    torch.manual_seed(0)
+    model, x = convnet() if name == "sgd" else mlp() if name == "rmsprop" else transformer()
+    model, x = model.to("tpu"), x.to("tpu")
+    copied = copy.deepcopy(model)
+
+    def loss_of(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        return (model(x) - 1).square().mean()
+
+    def eager(model: nn.Module, optimizer: torch.optim.Optimizer) -> Callable[..., torch.Tensor]:
+        def step(x: torch.Tensor) -> torch.Tensor:
+            optimizer.zero_grad()
+            loss = loss_of(model, x)
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        return step
+
+    def run(make: Callable[..., Any], model: nn.Module) -> list[torch.Tensor]:
+        torch.manual_seed(1)
+        optimizer = OPTIMIZERS[name](model.parameters())
+        schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.8)
+        step, losses = make(model, optimizer), []
+        for i in range(6):
+            if i == 3:
+                torch.tpu.synchronize()
+                counts.append((_C._compile_count(), _C._run_count()))
+            losses.append(step(x))
+            schedule.step()
+        torch.tpu.synchronize()
+        counts.append((_C._compile_count(), _C._run_count()))
+        return [t.detach().cpu() for t in (*losses, *model.parameters(), *model.buffers())]
+
+    counts: list[tuple[int, int]] = []
+    expected = run(eager, copied)
+    found = run(lambda m, o: torchtpu.compile_step(m, o, loss_of), model)
+    torch.testing.assert_close(found, expected, rtol=2e-3, atol=2e-4)
+    assert counts[3][0] == counts[2][0]
+    assert counts[3][1] - counts[2][1] <= 2 * 3  # the step, and a new learning rate
+
+
+def test_a_step_gives_its_memory_to_the_next():
+    model = nn.Linear(512, 512, bias=False, device="tpu")
+    step = torchtpu.compile_step(model, torch.optim.AdamW(model.parameters()), lambda m, x: m(x).square().mean())
+    x = torch.ones(2, 512, device="tpu")
+    for _ in range(3):
+        step(x)
+    torch.tpu.synchronize()
+    torch.tpu.reset_peak_memory_stats()
+    for _ in range(3):
+        step(x)
+        torch.tpu.synchronize()
+    stats = torch.tpu.memory_stats()
+    assert stats["reserved_bytes.all.peak"] <= 1.1 * stats["reserved_bytes.all.current"]
+
+
+def test_a_step_refuses_what_it_cannot_do():
+    model = nn.Linear(2, 2, device="tpu")
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    x = torch.ones(1, 2, device="tpu")
+    step = torchtpu.compile_step(model, optimizer, lambda m, x: m(x).sum())
+    with pytest.raises(ValueError, match="expected a batch on tpu"):
+        step(torch.ones(1, 2))
+    before = [p.clone() for p in model.parameters()]
+    reads = torchtpu.compile_step(model, optimizer, lambda m, x: m(x).sum() * (2 if m(x).sum() > 1e9 else 1))
+    reads(x)
+    with pytest.raises(NotImplementedError, match="inside a captured function"):
+        reads(x)
+    seen = torch.zeros((), device="tpu")
+    counts = torchtpu.compile_step(model, optimizer, lambda m, x: m(x).sum() + seen.add_(1))
+    counts(x)
+    with pytest.raises(NotImplementedError, match="Pass it as an argument"):
+        counts(x)
+    assert seen.item() == 1
+    assert all(p.grad is None for p in model.parameters())
+    step(x)
+    assert not torch.equal(before[0].cpu(), model.weight.detach().cpu())
