@@ -167,8 +167,9 @@ def _breaks() -> Counter[str]:
     """Why Dynamo, and our part of it, have left compiled code so far; empty while neither is loaded."""
     counts: Counter[str] = Counter()
     if dynamo := sys.modules.get("torch._dynamo.utils"):
-        for reason, count in dynamo.counters["graph_break"].items():
-            counts[reason.split("\n")[0]] += count
+        for broken in dynamo.graph_break_reasons:
+            place = f" at {broken.user_stack[-1].filename}:{broken.user_stack[-1].lineno}" if broken.user_stack else ""
+            counts[broken.reason.split("\n")[0] + place] += 1
     if graph := sys.modules.get("torchtpu._graph"):
         counts.update(graph.splits)
     return counts

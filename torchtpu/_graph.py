@@ -96,9 +96,10 @@ class _Recorder(torch.fx.Interpreter):
     def _drawing(self, node: torch.fx.Node) -> Any:
         """An op that draws from a generator of the graph's: activation checkpointing draws the same numbers again."""
         (op, *args), kwargs = self.fetch_args_kwargs_from_env(node)
-        _C._draw_from(kwargs.pop("rng_state"))
+        others = {name: value for name, value in kwargs.items() if name != "rng_state"}
+        _C._draw_from(kwargs["rng_state"])
         try:
-            return op(*args, **kwargs)
+            return op(*args, **others)
         finally:
             _C._draw_from(None)
 

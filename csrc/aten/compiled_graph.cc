@@ -35,6 +35,7 @@ struct CompiledGraph::Captured {
   runtime::OpPtr op;                // null when there is nothing to compute
   std::vector<int> inputs;          // arguments whose Values the op takes, in order
   std::vector<ValuePtr> constants;  // then these, which the function found elsewhere
+  std::vector<ValuePtr> watched;    // of them, those that a tensor outside has
   std::vector<Storage> storages;
   std::vector<Result> results;
   std::vector<std::pair<int, int>> writes;  // (argument, output)
@@ -46,7 +47,7 @@ struct CompiledGraph::Captured {
 
   // A tensor that the function found elsewhere has been written since: its Value is no tensor's any more.
   bool stale() const {
-    return std::any_of(constants.begin(), constants.end(), [](const ValuePtr& v) { return !v->held(); });
+    return std::any_of(watched.begin(), watched.end(), [](const ValuePtr& v) { return !v->held(); });
   }
 };
 
@@ -289,7 +290,10 @@ class CompiledGraph::Builder {
   // The op takes the Values that it reads and no others.
   void AddInputs(const runtime::Graph& graph) {
     std::unordered_set<const runtime::Value*> read, made;
-    const auto add_constant = [&](const ValuePtr& value) { captured_->constants.push_back(value); };
+    const auto add_constant = [&](const ValuePtr& value) {
+      captured_->constants.push_back(value);
+      if (value->held()) captured_->watched.push_back(value);
+    };
     for (const runtime::Node& node : graph.nodes) {
       for (const ValuePtr& input : node.inputs) read.insert(input.get());
       for (const ValuePtr& output : node.outputs) made.insert(output.get());
