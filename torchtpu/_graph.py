@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch.fx.passes.split_module import split_module
+from torch.utils._python_dispatch import _disable_current_modes
 
 from torchtpu import _C
 
@@ -153,9 +154,13 @@ def _move_from_host(graph: torch.fx.GraphModule, device: int) -> list[bool]:
         if node.op == "call_function":
             node.args = torch.fx.node.map_aggregate(node.args, moved)
             node.kwargs = torch.fx.node.map_aggregate(node.kwargs, moved)
-        elif node.op == "get_attr" and _is_on_host(node):
+        elif node.op == "get_attr":
             owner, _, name = node.target.rpartition(".")
-            setattr(graph.get_submodule(owner), name, getattr(graph.get_submodule(owner), name).to(there))
+            module = graph.get_submodule(owner)
+            constant = getattr(module, name)
+            if isinstance(constant, torch.Tensor) and constant.device.type == "cpu":
+                with _disable_current_modes():  # AOTAutograd's fake tensors
+                    setattr(module, name, constant.to(there))
     return host_results
 
 

@@ -196,7 +196,8 @@ def test_numbers_that_change_do_not_recompile():
 def test_tensors_of_the_host_come_and_go():
     def fn(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         table = torch.arange(3.0)
-        return x + (y + table).to(x.device), y * table
+        constant = torch.tensor([1.0, 2.0, 3.0], device=x.device) * torch.tensor(2.0)
+        return x + (y + table).to(x.device) + constant, y * table
 
     run = compiled(fn)
     for k in range(2):
