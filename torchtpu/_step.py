@@ -62,6 +62,11 @@ class CompiledStep:
                 group.update(fused=True, foreach=False)
             elif "capturable" in group:
                 group["capturable"] = True
+            else:
+                raise NotImplementedError(
+                    f"torchtpu.compile_step: {type(self._optimizer).__name__} has neither 'fused' nor 'capturable', so "
+                    "the program would fix its learning rate. Use one of torch.optim that has, or torch.compile."
+                )
         for parameter, state in self._optimizer.state.items():
             for name, value in state.items():
                 if isinstance(value, torch.Tensor) and value.device.type == "cpu":
@@ -131,8 +136,7 @@ class CompiledStep:
         groups = self._optimizer.param_groups
         before = [group["lr"] for group in groups]
         for group, (_, rate) in zip(groups, self._rates, strict=True):
-            if group.get("fused") or group.get("capturable"):
-                group["lr"] = rate
+            group["lr"] = rate
         try:
             yield
         finally:

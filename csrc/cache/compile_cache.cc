@@ -201,7 +201,8 @@ std::function<void()> CompileCache::Keep(const Key& key, const std::string& name
   if (!near && !far) return nullptr;
   auto serialized = executable.Serialize();
   if (!serialized.ok()) {
-    Notice("serialize", serialized.status().message() + ". Programs of this plugin cannot be kept.");
+    Notice("serialize", "the plugin cannot write the program of " + name + " to a file, so each process compiles it (" +
+                            serialized.status().message() + ")");
     return nullptr;
   }
   auto bytes = std::make_shared<const std::string>(Encode({key, name, compile_seconds, std::move(serialized).value()}));

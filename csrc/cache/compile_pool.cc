@@ -68,7 +68,7 @@ void CompilePool::Loop() {
   }
 }
 
-void CompilePool::Shutdown(double timeout_s) {
+bool CompilePool::Shutdown(double timeout_s) {
   std::deque<Job> now, background;  // die outside the lock
   std::deque<Delayed> delayed;
   {
@@ -78,7 +78,7 @@ void CompilePool::Shutdown(double timeout_s) {
     background.swap(queues_[static_cast<int>(Urgency::kBackground)]);
     delayed.swap(delayed_);
   }
-  AwaitIdle(timeout_s);
+  return AwaitIdle(timeout_s);
 }
 
 bool CompilePool::AwaitIdle(double timeout_s) {

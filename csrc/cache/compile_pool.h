@@ -28,8 +28,8 @@ class CompilePool {
   // False when the process is ending: the job will not run.
   bool Run(Urgency urgency, Job job);
   // For interpreter exit, when nobody waits for a program any more: drops the jobs that have not begun, but for
-  // housekeeping, and waits for the others for at most `timeout_s`.
-  void Shutdown(double timeout_s);
+  // housekeeping, and waits for the others for at most `timeout_s`. Whether all have ended.
+  bool Shutdown(double timeout_s);
   // Blocks until nothing is queued or running; false after `timeout_s`.
   bool AwaitIdle(double timeout_s);
 

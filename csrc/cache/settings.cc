@@ -46,6 +46,21 @@ bool Lists(std::string_view list, std::string_view item) {
   return false;
 }
 
+// Leaves `*seconds` as it is where the variable is not set or no number.
+void ReadSeconds(const std::function<const char*(const char*)>& variable, const char* name, double* seconds) {
+  const char* text = variable(name);
+  if (text == nullptr || *text == '\0') return;
+  const std::string_view view(text);
+  double found = 0;
+  const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), found);
+  if (error == std::errc() && end == view.data() + view.size() && found >= 0) {
+    *seconds = found;
+  } else {
+    Notice(name, name + std::string(": expected a number, found '") + text + "'. It waits " +
+                     std::to_string(static_cast<int>(*seconds)) + " s.");
+  }
+}
+
 }  // namespace
 
 std::optional<uint64_t> ParseBytes(std::string_view text) {
@@ -67,6 +82,7 @@ std::optional<uint64_t> ParseBytes(std::string_view text) {
 
 Settings Settings::Read(const std::function<const char*(const char*)>& variable) {
   Settings settings;
+  ReadSeconds(variable, "TORCHTPU_EXIT_SECONDS", &settings.exit_s);
   if (Off(variable("TORCHTPU_CACHE"))) return settings;
   settings.host_directory = HostDirectory(variable);
   if (const char* url = variable("TORCHTPU_CACHE_URL")) settings.shared_url = url;
@@ -81,15 +97,7 @@ Settings Settings::Read(const std::function<const char*(const char*)>& variable)
                               "'. It keeps at most 4 GiB.");
     }
   }
-  if (const char* text = variable("TORCHTPU_CACHE_WAIT_SECONDS"); text != nullptr && *text != '\0') {
-    const std::string_view view(text);
-    const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), settings.wait_s);
-    if (error != std::errc() || end != view.data() + view.size() || !(settings.wait_s >= 0)) {
-      settings.wait_s = Settings().wait_s;
-      Notice("wait_s",
-             std::string("TORCHTPU_CACHE_WAIT_SECONDS: expected a number, found '") + text + "'. It waits 120 s.");
-    }
-  }
+  ReadSeconds(variable, "TORCHTPU_CACHE_WAIT_SECONDS", &settings.wait_s);
   return settings;
 }
 

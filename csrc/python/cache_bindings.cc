@@ -19,8 +19,7 @@ namespace {
 
 using cache::CompileCache;
 
-// Long enough for a compilation or two, short enough for whoever has pressed Ctrl-C.
-constexpr double kExitSeconds = 20;
+constexpr double kWaitSeconds = 20;
 
 // Calls into Python; what it raises comes back as a status.
 template <typename T, typename Call>
@@ -108,10 +107,18 @@ std::vector<Listed> List() {
 
 void ShowNotice(const std::string& message) { TORCH_WARN(message); }
 
+// For on_exit. A compilation cannot be stopped, and beside it the plugin's destructors would pull down what it stands on.
+void LeaveWithoutDestructors(int status, void* /*unused*/) {
+  std::fflush(nullptr);
+  _exit(status);
+}
+
 // `parent` is the process that imported us: a forked child has none of the pool's threads, and none of its own counts.
 void Shutdown(pid_t parent) {
   if (getpid() != parent) return;
-  cache::CompilePool::Get().Shutdown(kExitSeconds);
+  // What is registered last runs first.
+  const double seconds = cache::Settings::Read([](const char* name) { return std::getenv(name); }).exit_s;
+  if (!cache::CompilePool::Get().Shutdown(seconds)) on_exit(&LeaveWithoutDestructors, nullptr);
   CompileCache::Get().Close();
   CompileCache::Get().Flush();
 }
@@ -162,7 +169,7 @@ void BindCache(py::module_& m) {
       py::arg("max_bytes"), Free());
   m.def("_cache_parse_bytes", &cache::ParseBytes, py::arg("text"));
   m.def(
-      "_cache_wait", [] { return cache::CompilePool::Get().AwaitIdle(kExitSeconds); }, Free());
+      "_cache_wait", [] { return cache::CompilePool::Get().AwaitIdle(kWaitSeconds); }, Free());
   py::module_::import("atexit").attr("register")(py::cpp_function([parent = getpid()] { Shutdown(parent); }, Free()));
 }
 

@@ -11,6 +11,10 @@ namespace {
 
 using Start = Program::Start;
 
+// On a busy machine the recording thread is stopped anywhere, and the device seems idle: of the many places where that can
+// cut a loop, only one that keeps coming back is worth a program.
+constexpr int kChanceSights = 16;
+
 }  // namespace
 
 void LiveSet::InsertAll(const LiveSet& other) {
@@ -155,7 +159,7 @@ void Cluster::AddVariant(pjrt::Client& client, const LiveSet& live, const std::v
 }
 
 Cluster::Variant* Cluster::Choose(pjrt::Client& client, const LiveSet& live, const std::vector<bool>& dead,
-                                  CompilePolicy policy, Choice* choice) {
+                                  CompilePolicy policy, bool chance, Choice* choice) {
   const bool wait = policy == CompilePolicy::kWait;
   *choice = Choice::kFailed;
   if (failed_) return nullptr;
@@ -174,7 +178,7 @@ Cluster::Variant* Cluster::Choose(pjrt::Client& client, const LiveSet& live, con
     *choice = Choice::kFailed;
     return nullptr;
   }
-  const bool once = !recurs() && !wait;
+  const bool once = !wait && (!recurs() || (chance && seen_ < kChanceSights));
   *choice = once ? Choice::kFirstSight : Choice::kStarted;
   AddVariant(client, live, dead, wait ? Start::kCompile : once ? Start::kLoad : Start::kBackground);
   return wait ? variants_.back().get() : nullptr;

@@ -45,8 +45,9 @@ class Cluster {
   bool recurs() const { return seen_ > 1; }
   // The program to run now, which gives at least `live`; null when there is none yet. `dead`: per taken Value, whether
   // nothing else refers to it.
+  // `chance`: nothing in the program made it end here.
   Variant* Choose(pjrt::Client& client, const LiveSet& live, const std::vector<bool>& dead, CompilePolicy policy,
-                  Choice* choice);
+                  bool chance, Choice* choice);
   // Its youngest program. `line`: that of the first op.
   CompileRecord Describe(uint32_t line) const;
 

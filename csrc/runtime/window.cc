@@ -133,7 +133,8 @@ void Window::Run(Recording& recording, FlushReason reason, uint32_t line, uint64
     for (Value* value : recording.taken()) dead.push_back(!wanted(*value));
     Cluster::Choice choice;
     Cluster& cluster = Find(recording);
-    variant = cluster.Choose(device_.client(), live, dead, GetFuseOptions().compile, &choice);
+    variant =
+        cluster.Choose(device_.client(), live, dead, GetFuseOptions().compile, reason == FlushReason::kIdle, &choice);
     how = Name(choice);
     if (choice == Cluster::Choice::kStarted && Explain::enabled()) Explain::Add(cluster.Describe(nodes.front().line));
   }

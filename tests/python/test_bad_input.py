@@ -551,6 +551,24 @@ def test_exit_with_work_in_flight():
     assert (process.returncode, out) == (0, "queued\n"), err
 
 
+def test_exit_does_not_wait_for_a_long_compilation(tmp_path):
+    """A program with hundreds of results takes the plugin's compiler seconds."""
+    code = """
+        import torch, torchtpu
+        torchtpu.set_mode("fuse")
+        x = torch.ones(64, device="tpu")
+        for i in range(3):
+            kept = [(x * 1.5 + k).sin().cos() for k in range(400)]
+            kept[-1].sum().item()
+        print("done", flush=True)
+        raise SystemExit(3)
+    """
+    settings = {"TORCHTPU_CACHE_DIR": str(tmp_path), "TORCHTPU_EXIT_SECONDS": "0"}
+    process = start(code, TORCHTPU_PJRT="cpu", **settings)
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, out) == (3, "done\n"), err
+
+
 def test_work_after_the_shutdown_at_exit_is_refused():
     code = """
         import atexit

@@ -382,6 +382,9 @@ def test_a_step_refuses_what_it_cannot_do():
     step = torchtpu.compile_step(model, optimizer, lambda m, x: m(x).sum())
     with pytest.raises(ValueError, match="expected a batch on tpu"):
         step(torch.ones(1, 2))
+    adafactor = torch.optim.Adafactor(model.parameters(), 0.1)
+    with pytest.raises(NotImplementedError, match="neither 'fused' nor 'capturable'"):
+        torchtpu.compile_step(model, adafactor, lambda m, x: m(x).sum())(x)
     before = [p.clone() for p in model.parameters()]
     reads = torchtpu.compile_step(model, optimizer, lambda m, x: m(x).sum() * (2 if m(x).sum() > 1e9 else 1))
     reads(x)

@@ -177,10 +177,12 @@ def test_names_of_torch_tpu():
         assert em.eager_mode is em.EagerMode.DEFER_NEVER
         with em.set_eager_mode(em.EagerMode.DEFER_NEVER_AND_LAUNCH_BLOCKING):
             assert em.eager_mode is em.EagerMode.DEFER_NEVER_AND_LAUNCH_BLOCKING
+        with em.set_eager_mode(em.EagerMode.DEFER_AND_FUSE):
+            assert em.eager_mode is em.EagerMode.DEFER_AND_FUSE
         em.eager_mode = em.EagerMode.DEFER_NEVER_AND_LAUNCH_BLOCKING
         import torchtpu
         assert torchtpu.get_mode() == "debug"
         sync.synchronize(torch.ones(2, device="tpu"), wait=True)
         sync.synchronize(wait=True)
     """
-    run(code)
+    run(code, TORCHTPU_MODE="strict")

@@ -40,6 +40,6 @@ def test_training_loop_does_not_grow():
     """A run of 10,000 steps is `python -c "$LOOP" 300 10000`."""
     gc.collect()
     code = LOOP.replace("int(sys.argv[1]), int(sys.argv[2])", "300, 1000")
-    allocated, reserved, resident = map(int, run(code, TORCHTPU_PJRT="cpu").split())
+    allocated, reserved, resident = map(int, run(code, TORCHTPU_PJRT="cpu", TORCHTPU_MODE="strict").split())
     assert allocated == 0 and reserved <= 64 * 1024  # of recent scalars (an lr each step) a bounded number is kept
     assert resident < 8 << 20

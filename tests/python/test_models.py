@@ -7,6 +7,8 @@ import torch
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+import torchtpu
+
 
 def both(program: Callable[[str], object], **tolerance: float) -> None:
     """The program's results on tpu are those on the CPU."""
@@ -64,3 +66,27 @@ def test_recomputed_dropout_draws_the_same_mask(reentrant: bool) -> None:
     assert x.grad is not None
     torch.testing.assert_close(x.grad, y.detach())
     assert 300 < (y == 0).sum().item() < 700
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("mask", [None, "causal", "padding"])
+@torch.no_grad()
+def test_pytorchs_fast_path_of_encoder_layers_runs_on_the_device(norm_first, mask):
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(
+        32, 4, 64, activation="gelu", batch_first=True, norm_first=norm_first
+    ).eval()
+    x = torch.randn(2, 5, 32)
+    masks = {}
+    if mask == "causal":
+        masks["src_mask"] = torch.ones(5, 5, dtype=torch.bool).triu(1)
+    if mask == "padding":
+        masks["src_key_padding_mask"] = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    expected = layer(x, **masks)
+    fallbacks = dict(torchtpu.fallbacks())
+    found = layer.to("tpu")(x.to("tpu"), **{name: m.to("tpu") for name, m in masks.items()})
+    torch.testing.assert_close(found.cpu(), expected, rtol=1e-5, atol=1e-5)
+    attention = layer.self_attn
+    found = attention(x.to("tpu"), x.to("tpu"), x.to("tpu"))
+    torch.testing.assert_close([t.cpu() for t in found], list(attention.cpu()(x, x, x)), rtol=1e-5, atol=1e-5)
+    assert torchtpu.fallbacks() == fallbacks

@@ -13,6 +13,7 @@ class EagerMode(Enum):
 
     DEFER_NEVER = "strict"
     DEFER_NEVER_AND_LAUNCH_BLOCKING = "debug"
+    DEFER_AND_FUSE = "fuse"
 
 
 def set_eager_mode(mode: EagerMode) -> AbstractContextManager[None]:
