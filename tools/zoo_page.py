@@ -22,11 +22,12 @@ TIES = "equal scores in top-k: the CPU breaks the tie otherwise"
 NOISE = "the instrument names it as noise: it differs on a stand-in for a device, too"
 UNKNOWN = "not looked into; batch norm over few values makes such gradients sensitive"
 REASONS = {
-    RANDOM: """cvt diffusion_gemma dinov3_vit DiTTransformer2DModel dpt eomt eomt_dinov3 groupvit groupvit_vision_model mask2former phimoe
+    RANDOM: """cvt diffusion_gemma dinov3_vit DiTTransformer2DModel dpt eomt eomt_dinov3
+        groupvit groupvit_vision_model mask2former phimoe
         qwen3_asr switch_transformers UNet3DConditionModel univnet vit_mae vits wavtokenizer""",
     KINK: "textnet mnasnet_100 mobilenet_v2",
-    CPU_OFF: """cspdarknet53 densenet121 dla34 efficientnetv2_s ese_vovnet19b_dw hgnet_v2 hrnet_w18_small inception_v3 levit
-        oneformer pp_ocrv5_mobile_det pp_ocrv5_server_rec rexnet_100 timm_wrapper vovnet39a xception41""",
+    CPU_OFF: """cspdarknet53 densenet121 dla34 efficientnetv2_s ese_vovnet19b_dw hgnet_v2 hrnet_w18_small inception_v3
+        levit oneformer pp_ocrv5_mobile_det pp_ocrv5_server_rec rexnet_100 timm_wrapper vovnet39a xception41""",
     TIES: "deepseek_v32",
     NOISE: "colqwen2 d_fine deimv2 fun_asr_nano pp_doclayout_v3 pp_doclayout_v4 rt_detr rt_detr_v2",
 }
