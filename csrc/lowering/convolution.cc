@@ -27,6 +27,23 @@ Geometry MakeGeometry(int64_t n, const Ints& stride, const Ints& padding, const 
   return {Spread(stride, n, 1), Spread(padding, n, 0), Spread(dilation, n, 1), Spread(output_padding, n, 0), groups};
 }
 
+// An input smaller than the window is padded beforehand: only then has the CPU plugin fast code (6 times faster).
+Value Convolve(Builder& b, Value x, Value weight, hlo::ConvDims conv) {
+  bool small = false;
+  Ints low(x.rank()), high(x.rank()), interior(x.rank());
+  for (size_t d = 0; d < conv.padding_low.size(); ++d) {
+    const int64_t dim = static_cast<int64_t>(d) + 2;
+    if (conv.padding_low[d] < 0 || conv.padding_high[d] < 0) return b.Convolution(x, weight, conv);
+    if (!conv.lhs_dilation.empty() && conv.lhs_dilation[d] != 1) return b.Convolution(x, weight, conv);
+    small |= x.dim(dim) < weight.dim(dim);
+    low[dim] = conv.padding_low[d], high[dim] = conv.padding_high[d];
+  }
+  if (!small) return b.Convolution(x, weight, conv);
+  conv.padding_low.assign(conv.padding_low.size(), 0);
+  conv.padding_high = conv.padding_low;
+  return b.Convolution(b.Pad(x, b.ConstLike(0, x), low, high, interior), weight, conv);
+}
+
 // y[n, o, p] = sum over i, k of x[n, i, p * stride + k * dilation - padding] * weight[o, i, k]
 Value Forward(Builder& b, Value x, Value weight, const Geometry& g) {
   int64_t n = x.rank() - 2;
@@ -43,7 +60,7 @@ Value Forward(Builder& b, Value x, Value weight, const Geometry& g) {
   conv.padding_low = conv.padding_high = g.padding;
   conv.rhs_dilation = g.dilation;
   conv.feature_groups = g.groups;
-  return b.Convolution(x, weight, conv);
+  return Convolve(b, x, weight, conv);
 }
 
 // The adjoint of Forward in x; weight is [C of x, O / groups, k...].
@@ -61,12 +78,15 @@ Value Transposed(Builder& b, Value x, Value weight, const Geometry& g) {
   if (x.numel() == 0 || weight.numel() == 0) return b.Full(dims, 0.0, x.dtype());
   conv.lhs_dilation = g.stride;
   conv.rhs_dilation = g.dilation;
-  conv.reversal.assign(n, true);
   conv.feature_groups = g.groups;
+  // Not the convolution's own window reversal: the CPU plugin has no fast code for that (20 to 40 times slower).
+  Ints reversed;
+  for (int64_t d = 0; d < n; ++d) reversed.push_back(d + 2);
+  weight = b.Reverse(weight, reversed);
   if (g.groups == 1) {
     conv.rhs_layout = {1, 0};
     for (int64_t d = 0; d < n; ++d) conv.rhs_layout.push_back(d + 2);
-    return b.Convolution(x, weight, conv);
+    return Convolve(b, x, weight, conv);
   }
   // [groups * I, O, k...] -> [groups * O, I, k...]
   Ints spatial(weight.dims().begin() + 2, weight.dims().end());
@@ -75,7 +95,7 @@ Value Transposed(Builder& b, Value x, Value weight, const Geometry& g) {
   split.insert(split.end(), spatial.begin(), spatial.end());
   merged.insert(merged.end(), spatial.begin(), spatial.end());
   Value swapped = b.Reshape(b.SwapDims(b.Reshape(weight, split), 1, 2), merged);
-  return b.Convolution(x, swapped, conv);
+  return Convolve(b, x, swapped, conv);
 }
 
 // dL/dweight[o, i, k] = sum over n, p of grad[n, o, p] * x[n, i, p * stride + k * dilation - padding]: a convolution
