@@ -179,7 +179,7 @@ def test_interrupt_while_waiting():
             print("interrupted", flush=True)
         import os; os._exit(0)
     """
-    assert run(code, TORCHTPU_PJRT="cpu") == "interrupted"
+    assert run(code, TORCHTPU_PJRT="cpu", TORCHTPU_MODE="strict") == "interrupted"
 
 
 def test_other_threads_run_while_one_waits():
@@ -200,4 +200,4 @@ def test_other_threads_run_while_one_waits():
         done.set(); thread.join()
         print(count > 5)
     """
-    assert run(code, TORCHTPU_PJRT="cpu") == "True"
+    assert run(code, TORCHTPU_PJRT="cpu", TORCHTPU_MODE="strict") == "True"
