@@ -19,18 +19,20 @@ from pathlib import Path
 
 STEP = """
 import contextlib, json, sys, time
+begin = time.perf_counter()
 layers, width, peer = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "peer"
 if peer:
     import peer
 import torch
 if not peer:
     import torchtpu
+sys.path.append(sys.argv[4])
+import steps
 torch.manual_seed(0)
 start = time.perf_counter()
 torch.zeros(1, device="tpu")
 opened = time.perf_counter()
-layer = torch.nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.0, batch_first=True, norm_first=True)
-model = torch.nn.TransformerEncoder(layer, layers, enable_nested_tensor=False).to("tpu")
+model = steps.transformer(width, layers).to("tpu")
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 x = torch.randn(4, 32, width).to("tpu")
 def step():
@@ -39,30 +41,35 @@ def step():
     loss.backward()
     optimizer.step()
     return loss.item()
-torch.tpu.synchronize()
+torch.accelerator.synchronize()
 built = time.perf_counter()
 with contextlib.nullcontext() if peer else torchtpu.explain() as report:
     first_loss = step()
-    torch.tpu.synchronize()  # the optimizer's part, which the loss does not wait for
+    torch.accelerator.synchronize()  # the optimizer's part, which the loss does not wait for
 first = time.perf_counter()
 step()
-torch.tpu.synchronize()
+torch.accelerator.synchronize()
 second = time.perf_counter()
 step()
-torch.tpu.synchronize()
+torch.accelerator.synchronize()
 third = time.perf_counter()
 more = {} if peer else vars(torchtpu.cache.stats()) | report.phases
 print(json.dumps({"open": opened - start, "model": built - opened, "first step": first - built,
                   "second step": second - first, "third step": third - second,
-                  "to first step": first - start, "loss": first_loss, **more}))
+                  "to first step": first - start, "import": start - begin,
+                  "with import": first - begin, "loss": first_loss, **more}))
 """
 
 
 def run(directory: str, layers: int, width: int, peer: str | None = None) -> dict[str, float]:
     python, backend = (str(Path(peer) / "bin" / "python"), "peer") if peer else (sys.executable, "torchtpu")
+    env = {**os.environ, "TORCHTPU_CACHE_DIR": directory}
+    if peer:
+        env["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+        env.pop("PYTHONPATH", None)
     out = subprocess.run(
-        [python, "-c", STEP, str(layers), str(width), backend],
-        env={**os.environ, "TORCHTPU_CACHE_DIR": directory},
+        [python, *(["-P"] if peer else []), "-c", STEP, str(layers), str(width), backend, str(Path(__file__).parent)],
+        env=env,
         capture_output=True,
         text=True,
         check=True,
@@ -88,11 +95,11 @@ def main() -> None:
         raise SystemExit(f"expected one loss, found {sorted({r['loss'] for r in cold + warm})}")
 
     print(f"{'':16}{'empty cache':>12}{'full cache':>12}{'ratio':>8}")
-    for name in ("open", "model", "first step", "second step", "third step", "to first step"):
+    for name in ("import", "open", "model", "first step", "second step", "third step", "to first step", "with import"):
         a, b = (statistics.median(r[name] for r in runs) for runs in (cold, warm))
         print(f"{name:16}{a:10.3f} s{b:10.3f} s{b / a:8.2f}")
     if peer:
-        for name in ("open", "model", "first step", "to first step"):
+        for name in ("import", "open", "model", "first step", "to first step", "with import"):
             a, b = (statistics.median(r[name] for r in runs) for runs in (cold, peer))
             print(f"{name:16}{a:10.3f} s, Google's package {b:10.3f} s, ratio {a / b:6.2f}")
     print("of the first step, seconds over all threads by phase:")

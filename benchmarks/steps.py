@@ -94,8 +94,8 @@ def mlp(width: int) -> nn.Module:
     return nn.Sequential(*blocks)
 
 
-def transformer(width: int) -> nn.Module:
-    return nn.Sequential(*[Attention(width, heads=4) for _ in range(6)])
+def transformer(width: int, layers: int = 6) -> nn.Module:
+    return nn.Sequential(*[Attention(width, heads=4) for _ in range(layers)])
 
 
 def resnet18(classes: int) -> nn.Module:
