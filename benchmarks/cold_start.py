@@ -17,6 +17,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.peers import environment
+
 STEP = """
 import contextlib, json, sys, time
 begin = time.perf_counter()
@@ -63,10 +65,7 @@ print(json.dumps({"open": opened - start, "model": built - opened, "first step":
 
 def run(directory: str, layers: int, width: int, peer: str | None = None) -> dict[str, float]:
     python, backend = (str(Path(peer) / "bin" / "python"), "peer") if peer else (sys.executable, "torchtpu")
-    env = {**os.environ, "TORCHTPU_CACHE_DIR": directory}
-    if peer:
-        env["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
-        env.pop("PYTHONPATH", None)
+    env = environment() if peer else {**os.environ, "TORCHTPU_CACHE_DIR": directory}
     out = subprocess.run(
         [python, *(["-P"] if peer else []), "-c", STEP, str(layers), str(width), backend, str(Path(__file__).parent)],
         env=env,

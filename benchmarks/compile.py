@@ -15,33 +15,17 @@ from torch import nn
 from torch.nn import functional as F
 
 import torchtpu
+from benchmarks.steps import mlp, transformer
 
 Step = Callable[[], torch.Tensor]
 
 
-class Transformer(nn.Module):
-    def __init__(self, width: int, layers: int) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.0, batch_first=True) for _ in range(layers)
-        )
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for layer in self.layers:
-            x = layer(x)
-        return x
-
-
-def mlp(width: int, depth: int, batch: int) -> tuple[nn.Module, torch.Tensor]:
-    layers = [module for _ in range(depth) for module in (nn.Linear(width, width), nn.ReLU())]
-    return nn.Sequential(*layers), torch.randn(batch, width)
-
-
+# As in steps.py, of the same names.
 MODELS: dict[str, Callable[[], tuple[nn.Module, torch.Tensor]]] = {
-    "mlp-small": lambda: mlp(64, 4, 16),
-    "transformer-small": lambda: (Transformer(64, 2), torch.randn(4, 16, 64)),
-    "mlp": lambda: mlp(512, 4, 128),
-    "transformer": lambda: (Transformer(256, 2), torch.randn(8, 64, 256)),
+    "mlp-small": lambda: (mlp(32), torch.randn(8, 32)),
+    "transformer-small": lambda: (transformer(32), torch.randn(2, 16, 32)),
+    "mlp": lambda: (mlp(256), torch.randn(32, 256)),
+    "transformer": lambda: (transformer(256), torch.randn(4, 64, 256)),
 }
 
 

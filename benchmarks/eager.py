@@ -20,17 +20,15 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+from benchmarks.peers import environment
+
 STEPS = Path(__file__).with_name("steps.py")
 Figures = dict[tuple[str, str], list[float]]
 
 
 def run(python: str, backend: str, mode: str, only: str) -> list[dict]:
     """One process of the workload file; its JSON lines."""
-    env = dict(os.environ)
-    if backend != "torchtpu":
-        env["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
-        env["PJRT_DEVICE"] = "CPU"  # torch_xla's
-        env.pop("PYTHONPATH", None)
+    env = dict(os.environ) if backend == "torchtpu" else environment()
     command = [python, str(STEPS), "--backend", backend, "--mode", mode, "--only", only, "--rounds", "5"]
     out = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
     return [json.loads(line) for line in out.splitlines() if line.startswith("{")]

@@ -213,7 +213,7 @@ void FindSharedSlots(Call* call) {
   for (const TensorOperand& operand : call->tensors) written += call->plan->arguments[operand.argument].mutated;
   if (written == 0 || call->tensors.size() < 2) return;
   bool shared = false;
-  if (written == 1 && call->tensors.size() <= 4) {
+  if (call->tensors.size() <= 4) {
     for (int i = 1; i < static_cast<int>(call->tensors.size()); ++i) {
       TensorOperand& operand = call->tensors[i];
       for (int j = 0; j < i && operand.slot == i; ++j) {

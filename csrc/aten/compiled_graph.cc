@@ -358,14 +358,6 @@ at::Tensor WithGeometry(at::Tensor tensor, const hlo::View& view) {
   return tensor;
 }
 
-std::string RngState(const std::optional<at::Generator>& generator, c10::DeviceIndex device, int64_t words_drawn) {
-  std::string bytes;
-  const auto [seed, offset] = NextState(generator, device, words_drawn);
-  const uint64_t words[] = {seed, offset};
-  bytes.assign(reinterpret_cast<const char*>(words), sizeof words);
-  return bytes;
-}
-
 }  // namespace
 
 CompiledGraph::Values CompiledGraph::Run(const Values& arguments) {
@@ -399,12 +391,12 @@ CompiledGraph::Values CompiledGraph::Run(const Values& arguments) {
     for (int argument : captured->inputs) inputs.push_back(reading.values[argument]);
     for (const auto& [argument, words] : captured->generators) {
       inputs.push_back(c10::make_intrusive<runtime::Value>(
-          device, runtime::RngStateType(), RngState(arguments[argument].toGenerator(), device_, words)));
+          device, runtime::RngStateType(), NextState(arguments[argument].toGenerator(), device_, words)));
     }
     inputs.insert(inputs.end(), captured->constants.begin(), captured->constants.end());
     std::string rng;
     if (captured->op->rng_words() > 0 && !runtime::Capture::Current())
-      rng = RngState(std::nullopt, device_, captured->op->rng_words());
+      rng = NextState(std::nullopt, device_, captured->op->rng_words());
     const runtime::Recorded values =
         ValueOrRaise(runtime::Record(device, captured->op, std::move(inputs), std::move(rng)));
     for (size_t i = 0; i < storages.size(); ++i) {

@@ -125,12 +125,12 @@ void SeedDefaultGenerators(uint64_t seed) {
   }
 }
 
-std::pair<uint64_t, uint64_t> NextState(const std::optional<at::Generator>& generator, c10::DeviceIndex device,
-                                        int64_t words) {
+std::string NextState(const std::optional<at::Generator>& generator, c10::DeviceIndex device, int64_t words) {
   Generator* g = at::get_generator_or_default<Generator>(generator, DefaultGenerator(device));
   std::lock_guard lock(g->mutex_);
   const PhiloxState taken = g->Take(words);
-  return {taken.seed, taken.offset};
+  const uint64_t state[] = {taken.seed, taken.offset};
+  return {reinterpret_cast<const char*>(state), sizeof state};
 }
 
 }  // namespace tpu::aten

@@ -8,14 +8,13 @@
 
 #include <cstdint>
 #include <optional>
-#include <utility>
+#include <string>
 
 namespace tpu::aten {
 
-// Takes `words` 32-bit random words: returns the (seed, offset) to draw them with and moves the offset past them, rounded
-// up to whole Philox blocks of four words. Without a generator, the device's default one.
-std::pair<uint64_t, uint64_t> NextState(const std::optional<at::Generator>& generator, c10::DeviceIndex device,
-                                        int64_t words);
+// Takes `words` 32-bit random words: returns the state to draw them with, seed and offset as 16 bytes, and moves the offset
+// past them, rounded up to whole Philox blocks of four words. Without a generator, the device's default one.
+std::string NextState(const std::optional<at::Generator>& generator, c10::DeviceIndex device, int64_t words);
 
 // The device's default generator, alive as long as the process; -1 is the current device. Opens no client.
 const at::Generator& DefaultGenerator(c10::DeviceIndex device);

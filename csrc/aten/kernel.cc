@@ -110,10 +110,7 @@ std::vector<c10::IValue> RecordCall(const Call& call, const Entry& entry) {
   for (const Entry::ScalarGroup& group : entry.scalar_groups) inputs.push_back(ScalarValue(call, group));
   std::string rng;
   if (entry.op->rng_words() > 0 && !runtime::Capture::Current()) {
-    const auto [seed, offset] =
-        NextState(call.generator, static_cast<c10::DeviceIndex>(call.device->index()), entry.op->rng_words());
-    Append(rng, seed);
-    Append(rng, offset);
+    rng = NextState(call.generator, static_cast<c10::DeviceIndex>(call.device->index()), entry.op->rng_words());
   }
   const runtime::Recorded values =
       ValueOrRaise(runtime::Record(*call.device, entry.op, std::move(inputs), std::move(rng)));

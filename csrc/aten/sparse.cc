@@ -1,5 +1,7 @@
 // Sparse tensors, COO and CSR: PyTorch's containers over device tensors of indices and values. What an operation computes
 // is written in dense operations on those, so no program here knows of sparsity.
+#include "aten/sparse.h"
+
 #include <ATen/ATen.h>
 #include <ATen/NativeFunctions.h>
 #include <torch/library.h>
@@ -114,21 +116,12 @@ Tensor Mm(const Tensor& self, const Tensor& other) {
   return other.is_sparse() ? product.to_sparse() : product;
 }
 
-Tensor AddMm(const Tensor& self, const Tensor& sparse, const Tensor& dense, const Scalar& beta, const Scalar& alpha) {
-  const Tensor product = at::mm(sparse, dense);
-  return at::add(beta.equal(0) ? at::zeros_like(self) : self * beta, product, alpha);
-}
-
 Tensor SparseMask(const Tensor& self, const Tensor& mask) {
   TORCH_CHECK(self.sizes() == mask.sizes(), "sparse_mask(): operands have incompatible sizes; self has size ",
               self.sizes(), " but mask has size ", mask.sizes());
   const Tensor dense = self.is_sparse() ? self.to_dense() : self;
   return MakeCoo(mask._indices().clone(), at::index(dense, Places(mask)), mask, mask.is_coalesced());
 }
-
-// Which of PyTorch's overloads is meant.
-using ToDims = Tensor (*)(const Tensor&, int64_t);
-using ToLayout = Tensor (*)(const Tensor&, std::optional<c10::Layout>, at::OptionalIntArrayRef, std::optional<int64_t>);
 
 // f(0) = 0: the operation on the values.
 void ApplyToValues(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -144,8 +137,8 @@ constexpr const char* kKeepZero[] = {"abs",   "neg",   "sign",  "sgn",     "sqrt
                                      "relu",  "isnan", "isinf", "deg2rad", "rad2deg", "conj_physical"};
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("_to_sparse.sparse_dim", static_cast<ToDims>(&at::native::dense_to_sparse));
-  m.impl("_to_sparse", static_cast<ToLayout>(&at::native::dense_to_sparse));
+  m.impl("_to_sparse.sparse_dim", static_cast<ToSparseDims>(&at::native::dense_to_sparse));
+  m.impl("_to_sparse", static_cast<ToSparseLayout>(&at::native::dense_to_sparse));
   m.impl("_to_sparse_csr", &at::native::dense_to_sparse_csr);
   m.impl("_to_sparse_csc", &at::native::dense_to_sparse_csc);
   m.impl("_to_sparse_bsr", &at::native::dense_to_sparse_bsr);
@@ -177,7 +170,7 @@ TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
   m.impl("sparse_resize_and_clear_", &at::native::sparse_resize_and_clear_);
   m.impl("resize_as_sparse_", &at::native::resize_as_sparse_);
   m.impl("_to_dense", &at::native::sparse_to_dense);
-  m.impl("_to_sparse", static_cast<ToLayout>(&at::native::sparse_coo_to_sparse));
+  m.impl("_to_sparse", static_cast<ToSparseLayout>(&at::native::sparse_coo_to_sparse));
   m.impl("_to_sparse_csr", &at::native::coo_to_sparse_csr);
   m.impl("_to_sparse_csc", &at::native::coo_to_sparse_csc);
   m.impl("_coalesce", &Coalesce);
@@ -185,10 +178,17 @@ TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
   m.impl("add_.Tensor", &Add_);
   m.impl("mul.Tensor", &Multiply);
   m.impl("mm", &Mm);
-  m.impl("addmm", &AddMm);
+  m.impl("addmm", &SparseAddMm);
   m.impl("sparse_mask", &SparseMask);
   for (const char* name : kKeepZero) m.impl(name, torch::CppFunction::makeFromBoxedFunction<&ApplyToValues>());
 }
 
 }  // namespace
+
+Tensor SparseAddMm(const Tensor& self, const Tensor& sparse, const Tensor& dense, const Scalar& beta,
+                   const Scalar& alpha) {
+  const Tensor product = at::mm(sparse, dense);
+  return at::add(beta.equal(0) ? at::zeros_like(self) : self * beta, product, alpha);
+}
+
 }  // namespace tpu::aten

@@ -3,6 +3,8 @@
 #include <ATen/NativeFunctions.h>
 #include <torch/library.h>
 
+#include "aten/sparse.h"
+
 namespace tpu::aten {
 namespace {
 
@@ -53,11 +55,6 @@ Tensor Mm(const Tensor& self, const Tensor& other) {
   const Coordinates places = CoordinatesOf(self);
   const Tensor products = self.values().unsqueeze(1) * other.index_select(0, places.columns);
   return at::zeros({self.size(0), other.size(1)}, other.options()).index_add(0, places.rows, products);
-}
-
-Tensor AddMm(const Tensor& self, const Tensor& sparse, const Tensor& dense, const Scalar& beta, const Scalar& alpha) {
-  const Tensor product = at::mm(sparse, dense);
-  return at::add(beta.equal(0) ? at::zeros_like(self) : self * beta, product, alpha);
 }
 
 Tensor SparseMask(const Tensor& self, const Tensor& mask) {
@@ -118,10 +115,6 @@ std::tuple<Tensor, Tensor> MmReduceBackward(const Tensor& self, const Tensor& gr
   return {to_self, to_other};
 }
 
-// Which of PyTorch's overloads is meant.
-using ToDims = Tensor (*)(const Tensor&, int64_t);
-using ToLayout = Tensor (*)(const Tensor&, std::optional<c10::Layout>, at::OptionalIntArrayRef, std::optional<int64_t>);
-
 TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) {
   m.impl("empty.memory_format", &at::native::empty_sparse_compressed_symint);
   m.impl("empty_like", &at::native::empty_like_sparse_csr);
@@ -137,12 +130,12 @@ TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) {
   m.impl("zero_", &at::native::zero_sparse_csr_);
   m.impl("copy_", &at::native::copy_sparse_compressed_);
   m.impl("_to_dense", &at::native::sparse_compressed_to_dense);
-  m.impl("_to_sparse", static_cast<ToLayout>(&at::native::sparse_compressed_to_sparse));
-  m.impl("_to_sparse.sparse_dim", static_cast<ToDims>(&at::native::sparse_compressed_to_sparse));
+  m.impl("_to_sparse", static_cast<ToSparseLayout>(&at::native::sparse_compressed_to_sparse));
+  m.impl("_to_sparse.sparse_dim", static_cast<ToSparseDims>(&at::native::sparse_compressed_to_sparse));
   m.impl("_to_sparse_csr", &at::native::sparse_compressed_to_sparse_csr);
   m.impl("sparse_sampled_addmm", &SampledAddmm);
   m.impl("mm", &Mm);
-  m.impl("addmm", &AddMm);
+  m.impl("addmm", &SparseAddMm);
   m.impl("sparse_mask", &SparseMask);
   m.impl("_sparse_mm_reduce_impl", &MmReduce);
   m.impl("_sparse_mm_reduce_impl_backward", &MmReduceBackward);

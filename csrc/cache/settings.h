@@ -17,7 +17,8 @@ struct Settings {
   double exit_s = 20;   // at exit, for programs that are being compiled: the next process will want them
 
   // TORCHTPU_CACHE=0 turns both tiers off; TORCHTPU_CACHE_DIR, else XDG_CACHE_HOME, else ~/.cache is the host's;
-  // TORCHTPU_CACHE_MAX_BYTES, TORCHTPU_CACHE_WAIT_SECONDS, TORCHTPU_EXIT_SECONDS. A value that makes no sense is as if not set, with a notice.
+  // TORCHTPU_CACHE_MAX_BYTES, TORCHTPU_CACHE_WAIT_SECONDS, TORCHTPU_EXIT_SECONDS. A value that makes no sense is as if
+  // not set, with a notice.
   static Settings Read(const std::function<const char*(const char*)>& variable);
   // The path when the URL is a directory of this machine: no scheme, or file://.
   std::optional<std::string> shared_directory() const;

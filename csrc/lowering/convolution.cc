@@ -30,7 +30,7 @@ Geometry MakeGeometry(int64_t n, const Ints& stride, const Ints& padding, const 
 // An input smaller than the window is padded beforehand: only then has the CPU plugin fast code (6 times faster).
 Value Convolve(Builder& b, Value x, Value weight, hlo::ConvDims conv) {
   bool small = false;
-  Ints low(x.rank()), high(x.rank()), interior(x.rank());
+  Ints low(x.rank()), high(x.rank());
   for (size_t d = 0; d < conv.padding_low.size(); ++d) {
     const int64_t dim = static_cast<int64_t>(d) + 2;
     if (conv.padding_low[d] < 0 || conv.padding_high[d] < 0) return b.Convolution(x, weight, conv);
@@ -41,7 +41,7 @@ Value Convolve(Builder& b, Value x, Value weight, hlo::ConvDims conv) {
   if (!small) return b.Convolution(x, weight, conv);
   conv.padding_low.assign(conv.padding_low.size(), 0);
   conv.padding_high = conv.padding_low;
-  return b.Convolution(b.Pad(x, b.ConstLike(0, x), low, high, interior), weight, conv);
+  return b.Convolution(b.Pad(x, b.ConstLike(0, x), low, high), weight, conv);
 }
 
 // y[n, o, p] = sum over i, k of x[n, i, p * stride + k * dilation - padding] * weight[o, i, k]
@@ -80,12 +80,12 @@ Value Transposed(Builder& b, Value x, Value weight, const Geometry& g) {
   conv.rhs_dilation = g.dilation;
   conv.feature_groups = g.groups;
   // Not the convolution's own window reversal: the CPU plugin has no fast code for that (20 to 40 times slower).
-  Ints reversed;
-  for (int64_t d = 0; d < n; ++d) reversed.push_back(d + 2);
-  weight = b.Reverse(weight, reversed);
+  Ints window;
+  for (int64_t d = 0; d < n; ++d) window.push_back(d + 2);
+  weight = b.Reverse(weight, window);
   if (g.groups == 1) {
     conv.rhs_layout = {1, 0};
-    for (int64_t d = 0; d < n; ++d) conv.rhs_layout.push_back(d + 2);
+    conv.rhs_layout.insert(conv.rhs_layout.end(), window.begin(), window.end());
     return Convolve(b, x, weight, conv);
   }
   // [groups * I, O, k...] -> [groups * O, I, k...]

@@ -5,14 +5,12 @@
 #include <algorithm>
 #include <limits>
 
+#include "lowering/elementwise.h"
 #include "lowering/matrix_stack.h"
 
 namespace tpu::lowering {
 namespace {
 
-double Epsilon(DType dtype) {
-  return RealOf(dtype) == DType::kF64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
-}
 double Tiny(DType dtype) {
   return RealOf(dtype) == DType::kF64 ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
 }

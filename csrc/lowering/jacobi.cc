@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "lowering/elementwise.h"
 #include "lowering/matrix_stack.h"
 
 namespace tpu::lowering {
@@ -36,7 +37,7 @@ Pairs Orthogonalize(Builder& b, Value x) {
   constexpr int kMostSweeps = 30;
   int64_t n = x.dim(1), half = n / 2, rounds = n - 1;
   DType real = RealOf(x.dtype());
-  double epsilon = real == DType::kF64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
+  double epsilon = Epsilon(real);
   Value v = b.BroadcastTo(Eye(b, n, n, x.dtype()), x.dims());
   auto split = [&](Value m) { return Pairs{b.SliceDim(m, 2, 0, half), b.SliceDim(m, 2, half, n)}; };
   Pairs w = split(x), u = split(v);

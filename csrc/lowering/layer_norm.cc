@@ -1,6 +1,6 @@
 // Normalisation over trailing dimensions and over groups of channels, forward and backward.
-#include <limits>
 
+#include "lowering/elementwise.h"
 #include "lowering/normalization.h"
 
 namespace tpu::lowering {
@@ -50,10 +50,7 @@ LOWER("native_layer_norm_backward", LayerNormGrad);
 std::pair<Value, Value> RmsNorm(Builder& b, Value x, Ints shape, std::optional<Value> weight,
                                 std::optional<double> eps) {
   Split split(x, shape);
-  double machine_eps = x.dtype() == DType::kF64 || x.dtype() == DType::kC128
-                           ? std::numeric_limits<double>::epsilon()
-                           : static_cast<double>(std::numeric_limits<float>::epsilon());
-  Value rstd = b.Rsqrt(MeanOver(b, b.Square(x), split.inner) + eps.value_or(machine_eps));
+  Value rstd = b.Rsqrt(MeanOver(b, b.Square(x), split.inner) + eps.value_or(Epsilon(x.dtype())));
   return {ScaleAndShift(x * rstd, weight, std::nullopt), rstd};
 }
 LOWER("_fused_rms_norm", RmsNorm);

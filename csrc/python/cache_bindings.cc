@@ -117,8 +117,8 @@ void LeaveWithoutDestructors(int status, void* /*unused*/) {
 void Shutdown(pid_t parent) {
   if (getpid() != parent) return;
   // What is registered last runs first.
-  const double seconds = cache::Settings::Read([](const char* name) { return std::getenv(name); }).exit_s;
-  if (!cache::CompilePool::Get().Shutdown(seconds)) on_exit(&LeaveWithoutDestructors, nullptr);
+  if (!cache::CompilePool::Get().Shutdown(CompileCache::Get().settings().exit_s))
+    on_exit(&LeaveWithoutDestructors, nullptr);
   CompileCache::Get().Close();
   CompileCache::Get().Flush();
 }

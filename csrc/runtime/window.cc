@@ -193,7 +193,7 @@ void Window::RunOneByOne(Recording& recording) {
   for (Recording::Node& node : recording.nodes()) {
     Task task;
     task.program = node.op->program(device_.client());
-    task.name = node.op->name();
+    task.name = task.program->name();
     task.inputs = std::move(node.inputs);
     task.outputs = std::move(node.outputs);
     Submit(std::move(task));

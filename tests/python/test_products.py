@@ -61,11 +61,11 @@ def test_bfloat16_rounds_once(op, shapes):
     values = [None if s is None else torch.randn(s).bfloat16() for s in shapes]
     inputs = [None if v is None else v.to("tpu").requires_grad_() for v in values]
     exact = [None if v is None else v.double().requires_grad_() for v in values]
-    for found, expected in zip((op(*inputs),), (op(*exact),), strict=True):
-        upstream = torch.ones_like(expected)
-        torch.testing.assert_close(found.cpu(), expected.bfloat16(), rtol=2**-8, atol=1e-6)
-        found.backward(upstream.bfloat16().to("tpu"))
-        expected.backward(upstream)
+    found, expected = op(*inputs), op(*exact)
+    upstream = torch.ones_like(expected)
+    torch.testing.assert_close(found.cpu(), expected.bfloat16(), rtol=2**-8, atol=1e-6)
+    found.backward(upstream.bfloat16().to("tpu"))
+    expected.backward(upstream)
     for x, y in zip(inputs, exact, strict=True):
         if x is not None:
             torch.testing.assert_close(x.grad.cpu(), y.grad.bfloat16(), rtol=2**-7, atol=1e-6)
