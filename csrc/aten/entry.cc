@@ -153,20 +153,6 @@ hlo::Ints StorageDims(c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t 
   return dims;
 }
 
-// What an operation that is written in place, or to out=, may share with what it reads.
-enum class Sharing { kAnything, kSamePlaces, kNothing };
-
-Sharing SharingOf(const lowering::Lowering& lowering) {
-  // Each element comes from those at its own place, as TensorIterator checks.
-  if ((lowering.flags & lowering::kPointwise) != 0 || lowering.name == "copy") return Sharing::kSamePlaces;
-  // Elements come from elsewhere, by an index.
-  const std::string_view name = lowering.name;
-  for (std::string_view scattering : {"index_add", "index_copy", "index_reduce", "put", "scatter"}) {
-    if (name.starts_with(scattering)) return Sharing::kNothing;
-  }
-  return Sharing::kAnything;
-}
-
 class EntryBuilder {
  public:
   EntryBuilder(const c10::OperatorHandle& op, const SchemaPlan& plan, const Call& call)
@@ -240,15 +226,13 @@ class EntryBuilder {
   // The result would depend on the order of reads and writes. (Here it would not, but a program that runs elsewhere cannot
   // mean it.)
   void CheckOverlap(int written) const {
-    const Sharing sharing = SharingOf(*plan_.match.lowering);
-    if (plan_.match.foreach || sharing == Sharing::kAnything) return;
+    const uint32_t flags = plan_.match.lowering->flags;
+    const bool nothing = flags & lowering::kSharesNothing;
+    if (plan_.match.foreach || !(nothing || flags & (lowering::kPointwise | lowering::kSamePlaces))) return;
     for (const TensorOperand& other : call_.tensors) {
       if (other.slot != call_.tensors[written].slot || plan_.arguments[other.argument].mutated) continue;
-      if (sharing == Sharing::kNothing) {
-        at::assert_no_overlap(*call_.tensors[written].tensor, *other.tensor);
-      } else {
-        at::assert_no_partial_overlap(*call_.tensors[written].tensor, *other.tensor);
-      }
+      const at::Tensor& target = *call_.tensors[written].tensor;
+      nothing ? at::assert_no_overlap(target, *other.tensor) : at::assert_no_partial_overlap(target, *other.tensor);
     }
   }
 

@@ -31,17 +31,17 @@ Value Fill(Builder& b, Value self, Value index, Value value) {
 Value ScatterSource(Builder& b, Value self, Dim dim, Value index, Value source) {
   return ScatterInto(b, self, dim, index, source, TakeUpdate);
 }
-LOWER("scatter.src", ScatterSource, kExact);
+LOWER("scatter.src", ScatterSource, kExact | kSharesNothing);
 
 Value ScatterValue(Builder& b, Value self, Dim dim, Value index, Value value) {
   return ScatterInto(b, self, dim, index, Fill(b, self, index, value), TakeUpdate);
 }
-LOWER("scatter.value", ScatterValue, kExact);
+LOWER("scatter.value", ScatterValue, kExact | kSharesNothing);
 
 Value ScatterAdd(Builder& b, Value self, Dim dim, Value index, Value source) {
   return ScatterInto(b, self, dim, index, source, AddUpdate);
 }
-LOWER("scatter_add", ScatterAdd);
+LOWER("scatter_add", ScatterAdd, kSharesNothing);
 
 Value ScatterReduce(Builder& b, Value self, Dim dim, Value index, Value source, std::string_view reduce,
                     bool include_self) {
@@ -55,17 +55,17 @@ Value ScatterReduce(Builder& b, Value self, Dim dim, Value index, Value source, 
   };
   return b.Reshape(ReduceInto(b, self, source, reduce, include_self, scatter), out);
 }
-LOWER("scatter_reduce.two", ScatterReduce);
+LOWER("scatter_reduce.two", ScatterReduce, kSharesNothing);
 
 Value ScatterSourceReduce(Builder& b, Value self, Dim dim, Value index, Value source, std::string_view reduce) {
   return ScatterReduce(b, self, dim, index, source, reduce, true);
 }
-LOWER("scatter.reduce", ScatterSourceReduce);
+LOWER("scatter.reduce", ScatterSourceReduce, kSharesNothing);
 
 Value ScatterValueReduce(Builder& b, Value self, Dim dim, Value index, Value value, std::string_view reduce) {
   return ScatterReduce(b, self, dim, index, Fill(b, self, index, value), reduce, true);
 }
-LOWER("scatter.value_reduce", ScatterValueReduce);
+LOWER("scatter.value_reduce", ScatterValueReduce, kSharesNothing);
 
 }  // namespace
 }  // namespace tpu::lowering

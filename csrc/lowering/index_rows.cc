@@ -38,13 +38,13 @@ Value IndexAdd(Builder& b, Value self, Dim dim, Value index, Value source, Value
   Value scaled = b.Mul(write.source, b.Cast(alpha, self.dtype()));
   return b.Reshape(ScatterRows(b, write.self, dim, write.index, scaled, AddUpdate), write.out);
 }
-LOWER("index_add", IndexAdd);
+LOWER("index_add", IndexAdd, kSharesNothing);
 
 Value IndexCopy(Builder& b, Value self, Dim dim, Value index, Value source) {
   RowWrite write = RowsOf(b, self, dim, index, source);
   return b.Reshape(ScatterRows(b, write.self, dim, write.index, write.source, TakeUpdate), write.out);
 }
-LOWER("index_copy", IndexCopy, kExact);
+LOWER("index_copy", IndexCopy, kExact | kSharesNothing);
 
 // A mask of the rows: the update is one scalar, so a scatter of that many booleans is enough.
 Value IndexFill(Builder& b, Value self, Dim dim, Value index, Value value) {
@@ -70,7 +70,7 @@ Value IndexReduce(Builder& b, Value self, Dim dim, Value index, Value source, st
   };
   return b.Reshape(ReduceInto(b, write.self, write.source, reduce, include_self, scatter), write.out);
 }
-LOWER("index_reduce", IndexReduce);
+LOWER("index_reduce", IndexReduce, kSharesNothing);
 
 Value Take(Builder& b, Value x, Value index) {
   b.CheckIndex(index, 0, -x.numel(), x.numel());
@@ -88,7 +88,7 @@ Value Put(Builder& b, Value self, Value index, Value source, bool accumulate) {
                              : ScatterRows(b, flat, 0, at, updates, TakeUpdate);
   return b.Reshape(written, self.dims());
 }
-LOWER("put", Put, kExact);
+LOWER("put", Put, kExact | kSharesNothing);
 
 }  // namespace
 }  // namespace tpu::lowering

@@ -124,6 +124,11 @@ enum Flags : uint32_t {
   kOwnShape = 4,
   // A number that the result's type cannot hold is an error, not an infinity.
   kNumbersFit = 8,
+  // Written in place, or to out=, it may share memory with what it reads only element for element, as TensorIterator's
+  // operations; kPointwise ones are such.
+  kSamePlaces = 16,
+  // It may share none: elements come from elsewhere, by an index.
+  kSharesNothing = 32,
 };
 
 struct Lowering {

@@ -66,7 +66,7 @@ LOWER("addcdiv", Addcdiv, kPointwise);
 LOWER("lerp.Scalar", Lerp, kPointwise);
 LOWER("lerp.Tensor", Lerp, kPointwise);
 
-LOWER("copy", Copy, kExact);
+LOWER("copy", Copy, kExact | kSamePlaces);
 LOWER("_to_copy", ToCopy, kExact);
 LOWER("clone", Clone, kExact);
 LOWER("fill.Scalar", Fill, kExact | kNumbersFit);
