@@ -29,6 +29,7 @@ _ADVICE = {
     "memory": "what was gathered would keep too much memory: smaller batches, or activation checkpointing",
     "idle": "the device had nothing to do: prepare the data ahead, as a DataLoader with workers does",
     "mode": "the mode changed",
+    "collective": "a collective sends what was computed; nothing to change",
     "submit": "strict mode runs each op by itself: the fuse mode makes one program of many",
 }
 

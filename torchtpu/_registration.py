@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import torch
 
-from torchtpu import _C, _compiler_registration, tpu
+from torchtpu import _C, _compiler_registration, _distributed, tpu
 
 
 def device(index: int | None = None) -> torch.device:
@@ -38,7 +38,10 @@ def plugin_file(package: str, file: str) -> str:
 
 
 def _cpu_devices() -> int:
-    text = os.environ.get("TORCHTPU_CPU_DEVICES", "1")
+    """One, or as many as a launcher has started processes here: each takes the one of its own local rank."""
+    launched = os.environ.get("LOCAL_WORLD_SIZE", "")
+    default = launched if launched.isdecimal() and 1 <= int(launched) <= 127 else "1"
+    text = os.environ.get("TORCHTPU_CPU_DEVICES", default)
     if not text.isdecimal() or not 1 <= int(text) <= 127:
         raise ValueError(f"TORCHTPU_CPU_DEVICES: expected a number from 1 to 127, found {text!r}")
     return int(text)
@@ -58,6 +61,7 @@ def _register() -> None:
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     torch.set_autocast_dtype("tpu", torch.bfloat16)
     _compiler_registration.register()
+    _distributed.register()
 
 
 _register()

@@ -115,13 +115,17 @@ class GuardImpl final : public c10::impl::DeviceGuardImplInterface {
     runtime::Device* device = OpenedDevice(stream.device_index());
     if (device == nullptr) return true;
     runtime::Flush(*device, runtime::FlushReason::kSynchronize);
-    return device->Completed(runtime::StreamPosition(stream.device_index(), id));
+    return device->Completed(runtime::StreamPosition(stream.device_index(), id)) &&
+           device->externals(id).Running().empty();
   }
   void synchronizeStream(const c10::Stream& stream) const override {
     const runtime::StreamId id = CheckedStream(stream);
     if (runtime::Device* device = OpenedDevice(stream.device_index())) {
       runtime::Flush(*device, runtime::FlushReason::kSynchronize);
       device->Await(runtime::StreamPosition(stream.device_index(), id));
+      for (const auto& external : device->externals(id).Running()) {
+        device->Await(*external, std::nullopt);
+      }
       RaiseIfError(device->TakeError());
     }
   }
@@ -184,6 +188,7 @@ runtime::Device& DeviceAt(int64_t index) {
 void Synchronize(runtime::Device& device) {
   runtime::Flush(device, runtime::FlushReason::kSynchronize);
   device.Await(device.last_submitted());
+  for (const auto& external : device.externals().Running()) device.Await(*external, std::nullopt);
   RaiseIfError(device.TakeError());
 }
 

@@ -17,5 +17,6 @@ PYBIND11_MODULE(_C, m) {
   tpu::python::BindOps(m);
   tpu::python::BindAot(m);
   tpu::python::BindCompile(m);
+  tpu::python::BindDistributed(m);
   tpu::aten::RegisterKernels();
 }

@@ -6,6 +6,7 @@
 #include "runtime/platform.h"
 #include "runtime/program.h"
 #include "runtime/recorder.h"
+#include "runtime/stream.h"
 #include "runtime/window.h"
 
 namespace tpu::runtime {
@@ -51,29 +52,22 @@ int64_t OutputBytes(const Task& task) {
   return bytes;
 }
 
-// Lets the Python layer release its lock for the length of a wait.
-class ReleaseGuard {
- public:
-  ReleaseGuard() : state_(wait_hooks.release ? wait_hooks.release() : nullptr) {}
-  ~ReleaseGuard() {
-    if (wait_hooks.reacquire) wait_hooks.reacquire(state_);
-  }
-  ReleaseGuard(const ReleaseGuard&) = delete;
-  ReleaseGuard& operator=(const ReleaseGuard&) = delete;
-
- private:
-  void* state_;
-};
-
 }  // namespace
 
 void SetWaitHooks(WaitHooks hooks) { wait_hooks = hooks; }
+
+ReleaseGuard::ReleaseGuard() : state_(wait_hooks.release ? wait_hooks.release() : nullptr) {}
+
+ReleaseGuard::~ReleaseGuard() {
+  if (wait_hooks.reacquire) wait_hooks.reacquire(state_);
+}
 
 Device::Device(std::shared_ptr<pjrt::Client> client, const pjrt::Device& device, int index)
     : client_(std::move(client)),
       pjrt_device_(&device),
       index_(index),
       window_(std::make_unique<Window>(*this)),
+      stream_externals_(std::make_unique<ExternalList[]>(kStreamCount)),
       thread_([this] { Loop(); }) {}
 
 Device::~Device() { Shutdown(); }
@@ -85,6 +79,7 @@ void Device::Shutdown() {
     stopping_ = true;
   }
   work_.notify_all();
+  progress_.notify_all();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -157,6 +152,38 @@ void Device::AwaitValue(const Value& value) {
   WaitUntil([&] { return value.ready(); });
 }
 
+bool Device::Await(const External& external, std::optional<std::chrono::milliseconds> timeout) {
+  if (!timeout) {
+    WaitUntil([&] { return external.done(); });
+    return external.done();
+  }
+  const auto end = std::chrono::steady_clock::now() + *timeout;
+  WaitUntil([&] { return external.done() || std::chrono::steady_clock::now() >= end; });
+  return external.done();
+}
+
+void Device::NoteProgress() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // what the waiter tests is written before this
+  if (waiters_.load() == 0) return;
+  std::lock_guard lock(mutex_);  // as in Finish
+  progress_.notify_all();
+}
+
+void Device::NoteError(const Status& error) {
+  std::lock_guard lock(mutex_);
+  if (error_.ok()) error_ = error;
+}
+
+void Device::ForgetError(const Status& error) {
+  std::lock_guard lock(mutex_);
+  if (error_.message() == error.message()) error_ = Status();
+}
+
+bool Device::HasToWait(const Task& task) const {
+  return std::any_of(task.inputs.begin(), task.inputs.end(),
+                     [](const ValuePtr& input) { return input->by_others() && !input->ready(); });
+}
+
 Status Device::TakeError() {
   std::lock_guard lock(mutex_);
   return std::exchange(error_, Status());
@@ -226,6 +253,10 @@ void Device::Loop() {
       batch.pop_front();
       // Host work (an event's time stamp) comes after what was submitted before it, not after its dispatch.
       if (item.task.run) retire(0, 0);
+      if (HasToWait(item.task)) {
+        retire(0, 0);  // nobody learns of what is done from a thread that sleeps
+        WaitUntil([&] { return stopping_.load() || !HasToWait(item.task); });
+      }
       pjrt::Event ready = Run(item.task);
       item.task = Task();  // lets go of inputs before completion is announced
       queued_.fetch_sub(1, std::memory_order_release);
@@ -281,6 +312,7 @@ Status Device::RunProgram(Task& task, pjrt::Event* ready) {
     const pjrt::Buffer* buffer = input->buffer();
     if (buffer == nullptr) {
       if (input->error()) return *input->error();
+      if (input->by_others()) return {Code::kUnavailable, "the program ended before a collective was complete"};
       return {Code::kInternal, "an input was never computed (a tensor from inside a capture used outside it)"};
     }
     arguments.push_back(buffer);

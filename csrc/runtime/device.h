@@ -6,17 +6,20 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "pjrt/client.h"
+#include "runtime/external.h"
 #include "runtime/value.h"
 
 namespace tpu::runtime {
@@ -68,6 +71,16 @@ class Device {
   // Blocks until the task is done. `poll` is called about every 50 ms and may throw (Ctrl-C); the device stays usable.
   void Await(Sequence sequence);
   void AwaitValue(const Value& value);
+  // Work beside the queue. `Await` blocks until it is done, or the time is over: then false.
+  ExternalList& externals() { return externals_; }
+  ExternalList& externals(int64_t stream) { return stream_externals_[stream]; }  // that the stream waits for
+  bool Await(const External& external, std::optional<std::chrono::milliseconds> timeout);
+  // Wakes who waits for a Value or an External of this device; for the thread that completed it.
+  void NoteProgress();
+  // Makes `error` the pending one, unless there is one.
+  void NoteError(const Status& error);
+  // It has been reported otherwise.
+  void ForgetError(const Status& error);
   // The oldest unreported asynchronous error, which it clears.
   Status TakeError();
   // Runs what is queued and ends the thread; later tasks fail. For interpreter exit.
@@ -93,6 +106,7 @@ class Device {
     int64_t bytes;
   };
   void Loop();
+  bool HasToWait(const Task& task) const;
   pjrt::Event Run(Task& task);
   Status RunProgram(Task& task, pjrt::Event* ready);
   Status Upload(Value& value);
@@ -107,6 +121,8 @@ class Device {
   const pjrt::Device* pjrt_device_;
   int index_;
   std::unique_ptr<Window> window_;
+  ExternalList externals_;
+  std::unique_ptr<ExternalList[]> stream_externals_;
 
   std::mutex mutex_;  // guards queue_, stopping_, error_
   std::condition_variable work_, progress_;
@@ -135,5 +151,17 @@ struct WaitHooks {
   void (*reacquire)(void*) = nullptr;
 };
 void SetWaitHooks(WaitHooks hooks);
+
+// Lets the Python layer's lock go for the length of a wait.
+class ReleaseGuard {
+ public:
+  ReleaseGuard();
+  ~ReleaseGuard();
+  ReleaseGuard(const ReleaseGuard&) = delete;
+  ReleaseGuard& operator=(const ReleaseGuard&) = delete;
+
+ private:
+  void* state_;
+};
 
 }  // namespace tpu::runtime

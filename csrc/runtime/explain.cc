@@ -35,6 +35,7 @@ const char* Name(FlushReason reason) {
     case FlushReason::kIdle: return "idle";
     case FlushReason::kMode: return "mode";
     case FlushReason::kSubmit: return "submit";
+    case FlushReason::kCollective: return "collective";
   }
   return "";
 }

@@ -7,7 +7,18 @@
 
 namespace tpu::runtime {
 
-enum class FlushReason : uint8_t { kRead, kSynchronize, kEvent, kCopy, kSize, kMemory, kIdle, kMode, kSubmit };
+enum class FlushReason : uint8_t {
+  kRead,
+  kSynchronize,
+  kEvent,
+  kCopy,
+  kSize,
+  kMemory,
+  kIdle,
+  kMode,
+  kSubmit,
+  kCollective
+};
 const char* Name(FlushReason reason);
 
 struct FlushRecord {

@@ -74,9 +74,14 @@ void Flush(Device& device, FlushReason reason) {
   if (!device.window().empty()) device.window().Flush(reason);
 }
 
+void FlushRecorded(Value& value, FlushReason reason) {
+  Window& window = value.device().window();
+  if (!value.ready() && !window.empty() && window.Has(value)) window.Flush(reason);
+}
+
 void Await(Value& value, FlushReason reason) {
   Device& device = value.device();
-  if (!value.ready() && !device.window().empty() && device.window().Has(value)) device.window().Flush(reason);
+  FlushRecorded(value, reason);
   const auto begin = std::chrono::steady_clock::now();
   device.AwaitValue(value);
   if (Explain::enabled()) Explain::AddWait(MicrosecondsSince(begin));

@@ -39,6 +39,8 @@ Result<Recorded> Record(Device& device, const OpPtr& op, std::vector<ValuePtr> i
 
 // Submits what fuse mode has recorded on `device`.
 void Flush(Device& device, FlushReason reason);
+// Submits what fuse mode has recorded, if `value` is a result of it. A tensor must hold it.
+void FlushRecorded(Value& value, FlushReason reason);
 // Blocks until `value` is ready, for `reason`. A tensor must hold it.
 void Await(Value& value, FlushReason reason);
 // Waits for `value`, which a tensor must hold, and copies its row-major bytes; its error if it failed.

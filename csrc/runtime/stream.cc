@@ -1,5 +1,6 @@
 #include "runtime/stream.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "runtime/recorder.h"
@@ -12,6 +13,14 @@ Task HostTask(std::string_view name, std::function<Status()> run) {
   task.run = std::move(run);
   task.name = name;
   return task;
+}
+
+bool AllDone(const std::vector<ExternalPtr>& externals) {
+  return std::all_of(externals.begin(), externals.end(), [](const ExternalPtr& e) { return e->done(); });
+}
+
+void AwaitAll(const std::vector<ExternalPtr>& externals) {
+  for (const ExternalPtr& external : externals) external->device().Await(*external, std::nullopt);
 }
 
 }  // namespace
@@ -31,8 +40,10 @@ void Event::Record(Device& device, StreamId stream) {
   auto mark = std::make_shared<Mark>();
   mark->device = &device;
   Flush(device, FlushReason::kEvent);
+  mark->externals = device.externals(stream).Running();
   if (timed_) {
     mark->sequence = device.Submit(HostTask("event", [mark] {
+      AwaitAll(mark->externals);
       const auto now = std::chrono::steady_clock::now().time_since_epoch();
       mark->time_ns = std::chrono::nanoseconds(now).count();
       return Status();
@@ -46,6 +57,7 @@ void Event::Record(Device& device, StreamId stream) {
 
 void Event::Block(Device& device, StreamId stream) const {
   if (!mark_) return;
+  if (!AllDone(mark_->externals)) device.externals(stream).Add(mark_->externals);
   if (mark_->device == &device) {
     AdvanceStream(device.index(), stream, mark_->sequence);
   } else if (!Reached()) {
@@ -58,10 +70,14 @@ void Event::Block(Device& device, StreamId stream) const {
   }
 }
 
-bool Event::Reached() const { return !mark_ || mark_->device->Completed(mark_->sequence); }
+bool Event::Reached() const {
+  return !mark_ || (mark_->device->Completed(mark_->sequence) && AllDone(mark_->externals));
+}
 
 void Event::Await() const {
-  if (mark_) mark_->device->Await(mark_->sequence);
+  if (!mark_) return;
+  mark_->device->Await(mark_->sequence);
+  AwaitAll(mark_->externals);
 }
 
 Result<double> Event::ElapsedMs(const Event& end) const {

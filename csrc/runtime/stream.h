@@ -2,7 +2,7 @@
 //
 // A device has one in-order queue, which serves all its streams, so work on two streams never overlaps and a wait between
 // streams of one device costs nothing. A stream is the position of the last task submitted while it was current: enough
-// for query and synchronize to mean what they mean elsewhere. Stream 0 is the default; the others come from a pool per
+// for query and synchronize to mean what they mean elsewhere, with the collectives that were waited for on it. Stream 0 is the default; the others come from a pool per
 // priority and are handed out round robin.
 // Threads: the current stream is the thread's own, per device; positions are atomic.
 #pragma once
@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "base/status.h"
 #include "runtime/device.h"
@@ -79,6 +80,7 @@ class Event {
   struct Mark {
     Device* device;
     Sequence sequence = 0;
+    std::vector<ExternalPtr> externals;
     std::atomic<int64_t> time_ns{0};  // steady clock; 0 until reached, or untimed
   };
   bool timed_;

@@ -1,8 +1,8 @@
 // Values: immutable arrays, pending or ready. Slots: what a device storage owns.
 //
 // A Value is shared by the slots, recorded nodes and queued tasks that refer to it (intrusive reference count; the last
-// one frees the device memory). It is made pending by the recording thread and made ready, or failed, exactly once by the
-// submission thread of its device. A Slot points at its current Value; an in-place op swaps in a new one.
+// one frees the device memory). It is made pending by the recording thread and made ready, or failed, exactly once: by the
+// submission thread of its device, or by the thread of a collective. A Slot points at its current Value; an in-place op swaps in a new one.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -33,12 +33,17 @@ class Value : public c10::intrusive_ptr_target {
       : device_(&device), type_(std::move(type)), host_bytes_(std::move(host_bytes)) {}
   // Ready at once.
   Value(Device& device, TypePtr type, pjrt::Buffer buffer);
+  // Pending; a thread of somebody else's, not the device's, will call Fulfil or Fail (external.h).
+  enum class ByOthers { kYes };
+  Value(Device& device, TypePtr type, ByOthers) : device_(&device), type_(std::move(type)), by_others_(true) {}
   ~Value() override;
 
   Device& device() const { return *device_; }
   const Type& type() const { return *type_; }
   const TypePtr& type_ptr() const { return type_; }
   bool ready() const { return state_.load(std::memory_order_acquire) != State::kPending; }
+  // Not to be had from the device's own queue, which has to wait for it.
+  bool by_others() const { return by_others_; }
   // Contents known at record time; empty when they are not.
   const std::string& host_bytes() const { return host_bytes_; }
 
@@ -68,6 +73,7 @@ class Value : public c10::intrusive_ptr_target {
   enum class State : uint8_t { kPending, kReady, kFailed };
   Device* device_;
   TypePtr type_;
+  bool by_others_ = false;
   std::string host_bytes_;
   pjrt::Buffer buffer_;
   int64_t counted_bytes_ = 0;

@@ -1,0 +1,136 @@
+#include "distributed/exchange.h"
+
+#include <cstring>
+#include <utility>
+
+#include "base/hash.h"
+
+namespace tpu::distributed {
+namespace {
+
+std::string Seconds(Clock::duration duration) {
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+  return std::to_string(ms) + " ms";
+}
+
+}  // namespace
+
+Exchange::Exchange(Transport& transport, uint64_t number, uint64_t agreement, std::string words,
+                   Clock::time_point deadline)
+    : transport_(transport),
+      number_(number),
+      agreement_(agreement),
+      words_(std::move(words)),
+      begin_(Clock::now()),
+      deadline_(deadline) {}
+
+Status Exchange::Run(const std::vector<ConstBytes>& send, const std::vector<Bytes>& receive) {
+  const int self = rank();
+  if (send[self].size() != receive[self].size()) {
+    return {Code::kInvalidArgument, "what the rank sends to itself has " + std::to_string(send[self].size()) +
+                                        " bytes, and " + std::to_string(receive[self].size()) + " are expected"};
+  }
+  if (!send[self].empty() && send[self].data() != receive[self].data()) {
+    std::memcpy(receive[self].data(), send[self].data(), send[self].size());
+  }
+  const bool frames = !std::exchange(greeted_, true);
+  if (frames) TPU_RETURN_IF_ERROR(RunFrames(send, receive));
+  const auto apart = [&](size_t bytes) { return frames ? !IsInline(bytes) : bytes > 0; };
+  const int tag = TagOf(Channel::kCollectiveData, number_);
+  std::vector<std::pair<int, Message>> messages;
+  for (int step = 1; step < size(); ++step) {
+    const int peer = (self + step) % size();
+    if (!apart(receive[peer].size())) continue;
+    TPU_ASSIGN_OR_RETURN(Message message, transport_.Receive(peer, tag, receive[peer]));
+    messages.emplace_back(peer, std::move(message));
+  }
+  for (int step = 1; step < size(); ++step) {
+    const int peer = (self + size() - step) % size();
+    if (!apart(send[peer].size())) continue;
+    TPU_ASSIGN_OR_RETURN(Message message, transport_.Send(peer, tag, send[peer]));
+    messages.emplace_back(peer, std::move(message));
+  }
+  for (auto& [peer, message] : messages) {
+    if (Status s = message.Await(deadline_); !s.ok()) return Lost(peer, s);
+  }
+  return {};
+}
+
+Status Exchange::RunFrames(const std::vector<ConstBytes>& send, const std::vector<Bytes>& receive) {
+  const int self = rank();
+  const bool all = size() <= kMaxChecked;
+  const int tag = TagOf(Channel::kCollective, number_);
+  // A frame that never arrives may still be written to while its message is given up.
+  std::vector<std::unique_ptr<Frame>> in(size()), out(size());
+  std::vector<std::pair<int, Message>> arriving, leaving;
+  for (int step = 1; step < size(); ++step) {
+    const int peer = (self + step) % size();
+    if (!all && receive[peer].empty()) continue;
+    in[peer] = std::make_unique<Frame>();
+    TPU_ASSIGN_OR_RETURN(Message message, transport_.Receive(peer, tag, in[peer]->bytes()));
+    arriving.emplace_back(peer, std::move(message));
+  }
+  for (int step = 1; step < size(); ++step) {
+    const int peer = (self + size() - step) % size();
+    if (!all && send[peer].empty()) continue;
+    out[peer] = std::make_unique<Frame>();
+    out[peer]->Write(agreement_, number_, words_, send[peer]);
+    TPU_ASSIGN_OR_RETURN(Message message, transport_.Send(peer, tag, out[peer]->bytes()));
+    leaving.emplace_back(peer, std::move(message));
+  }
+  for (auto& [peer, message] : arriving) {
+    if (Status s = message.Await(deadline_); !s.ok()) return Missing(in, peer, s);
+  }
+  for (auto& [peer, message] : leaving) {
+    if (Status s = message.Await(deadline_); !s.ok()) return Lost(peer, s);
+  }
+  TPU_RETURN_IF_ERROR(Check(in, receive));
+  for (int peer = 0; peer < size(); ++peer) {
+    if (in[peer] && !receive[peer].empty() && IsInline(receive[peer].size())) {
+      std::memcpy(receive[peer].data(), in[peer]->payload().data(), receive[peer].size());
+    }
+  }
+  return {};
+}
+
+Status Exchange::Check(const std::vector<std::unique_ptr<Frame>>& frames, const std::vector<Bytes>& receive) const {
+  for (int peer = 0; peer < size(); ++peer) {
+    const Frame* frame = frames[peer].get();
+    if (!frame) continue;
+    const bool alike = frame->agreement() == agreement_;
+    if (alike && frame->payload_bytes() == receive[peer].size()) continue;
+    std::string message = "the ranks do not call the same collective: rank " + std::to_string(rank()) + " called " +
+                          words_ + ", rank " + std::to_string(peer) + " called " + frame->words();
+    if (alike) {
+      message += ", which sends " + std::to_string(frame->payload_bytes()) + " bytes where " +
+                 std::to_string(receive[peer].size()) + " are expected";
+    }
+    return {Code::kInvalidArgument, std::move(message)};
+  }
+  return {};
+}
+
+Status Exchange::Missing(const std::vector<std::unique_ptr<Frame>>& frames, int peer, const Status& status) const {
+  if (status.code() != Code::kDeadlineExceeded) return Lost(peer, status);
+  std::string ranks;
+  int count = 0;
+  for (int p = 0; p < size(); ++p) {
+    if (!frames[p] || frames[p]->complete()) continue;
+    ranks += (count++ ? ", " : "") + std::to_string(p);
+  }
+  if (count == 0) ranks = std::to_string(peer);
+  return {Code::kDeadlineExceeded, "timed out after " + Seconds(Clock::now() - begin_) + " waiting for rank" +
+                                       (count > 1 ? "s " : " ") + ranks + ", which did not call it"};
+}
+
+Status Exchange::Lost(int peer, const Status& status) const {
+  if (status.code() == Code::kDeadlineExceeded) {
+    return {status.code(), "timed out after " + Seconds(Clock::now() - begin_) + " waiting for rank " +
+                               std::to_string(peer) + " to send or take its data"};
+  }
+  return {status.code(), "lost rank " + std::to_string(peer) + " (" + status.message() + ")"};
+}
+
+uint64_t AgreementOf(std::string_view text) { return HashWords(text); }
+
+}  // namespace tpu::distributed

@@ -1,0 +1,287 @@
+#include "distributed/group.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "runtime/device.h"
+
+namespace tpu::distributed {
+namespace {
+
+constexpr size_t kManyLanes = 64;  // idle ones are ended beyond
+// How long a rank that timed out waits for the others, which time out as well, to say what they were doing.
+constexpr auto kReportWait = std::chrono::milliseconds(1000);
+
+std::mutex live_mutex;  // guards live
+std::unordered_set<Group*>& live = *new std::unordered_set<Group*>;
+
+std::vector<uint8_t> AsBytes(const std::string& text) { return {text.begin(), text.end()}; }
+std::string AsText(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+}  // namespace
+
+Group::Group(c10::intrusive_ptr<c10d::Store> store, c10::intrusive_ptr<c10d::Backend> transport, int rank, int size)
+    : store_(std::move(store)), transport_(std::move(transport), rank, size), messages_(size) {
+  std::lock_guard lock(live_mutex);
+  live.insert(this);
+}
+
+Group::~Group() {
+  {
+    std::lock_guard lock(live_mutex);
+    live.erase(this);
+  }
+  Abort("the group was destroyed");
+}
+
+void Group::SetName(std::string name) {
+  std::lock_guard lock(mutex_);
+  name_ = std::move(name);
+}
+
+uint64_t Group::sequence() {
+  std::lock_guard lock(mutex_);
+  return collectives_;
+}
+
+std::string Group::failure() {
+  std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+Lane& Group::LaneOf(Direction direction, int peer, int tag) {
+  if (lanes_.size() > kManyLanes) std::erase_if(lanes_, [](const auto& lane) { return lane.second->idle(); });
+  auto& lane = lanes_[{direction, peer, tag}];
+  if (!lane) lane = std::make_unique<Lane>();
+  return *lane;
+}
+
+void Group::StartCollective(Call call) {
+  std::lock_guard lock(mutex_);
+  devices_.insert(&call.completion->external()->device());
+  const uint64_t number = ++collectives_;
+  if (!collective_lane_) collective_lane_ = std::make_unique<Lane>();
+  collective_lane_->Push([this, number, call = std::make_shared<Call>(std::move(call))] {
+    Carry(*call, "sequence " + std::to_string(number),
+          [&](Call& c, Clock::time_point deadline) { return Collective(c, number, deadline); });
+  });
+}
+
+void Group::StartSend(Call call, int peer, int tag) {
+  std::lock_guard lock(mutex_);
+  devices_.insert(&call.completion->external()->device());
+  LaneOf(Direction::kSend, peer, tag).Push([this, peer, tag, call = std::make_shared<Call>(std::move(call))] {
+    Carry(*call, "tag " + std::to_string(tag),
+          [&](Call& c, Clock::time_point deadline) { return Send(c, peer, tag, deadline); });
+  });
+}
+
+void Group::StartReceive(Call call, int peer, int tag) {
+  std::lock_guard lock(mutex_);
+  devices_.insert(&call.completion->external()->device());
+  LaneOf(Direction::kReceive, peer, tag).Push([this, peer, tag, call = std::make_shared<Call>(std::move(call))] {
+    Carry(*call, "tag " + std::to_string(tag),
+          [&](Call& c, Clock::time_point deadline) { return Receive(c, peer, tag, deadline); });
+  });
+}
+
+void Group::Carry(Call& call, const std::string& which, const std::function<Status(Call&, Clock::time_point)>& how) {
+  Status status;
+  if (std::string reason = failure(); !reason.empty()) {
+    status = {Code::kUnavailable, "the group has failed before: " + reason};
+  } else {
+    // Only what is wrong with the memory or the plugin throws nothing; the transport's words come as exceptions.
+    status = how(call, Clock::now() + call.timeout);
+  }
+  if (status.ok()) {
+    call.inputs.clear();
+    call.completion->Finish(nullptr);
+  } else {
+    Fail(call, which, status);
+  }
+}
+
+Status Group::Collective(Call& call, uint64_t number, Clock::time_point deadline) {
+  std::vector<HostInput> held;
+  std::vector<ConstBytes> in;
+  for (runtime::ValuePtr& value : call.inputs) {
+    TPU_ASSIGN_OR_RETURN(HostInput input, HostInput::Await(std::move(value)));
+    held.push_back(std::move(input));
+    in.push_back(held.back().bytes());
+  }
+  // Its own computation is not what the others are late for.
+  if (!held.empty()) deadline = std::max(deadline, Clock::now() + call.timeout);
+  TPU_RETURN_IF_ERROR(call.outputs.Open());
+  std::vector<Bytes> out;
+  for (size_t i = 0; i < call.outputs.count(); ++i) out.push_back(call.outputs.memory(i));
+  Exchange exchange(transport_, number, AgreementOf(call.agreement), call.words, deadline);
+  TPU_RETURN_IF_ERROR(call.body(exchange, in, out));
+  return call.outputs.Fulfil();
+}
+
+Status Group::Send(Call& call, int peer, int tag, Clock::time_point deadline) {
+  TPU_ASSIGN_OR_RETURN(HostInput input, HostInput::Await(std::move(call.inputs.front())));
+  deadline = std::max(deadline, Clock::now() + call.timeout);
+  uint64_t number;
+  {
+    std::lock_guard lock(mutex_);
+    number = ++messages_[peer];
+  }
+  auto frame = std::make_unique<Frame>();
+  frame->Write(AgreementOf(call.agreement), number, call.words, input.bytes());
+  const auto lost = [&](const Status& status) {
+    return Status(status.code(), status.code() == Code::kDeadlineExceeded
+                                     ? "timed out waiting for rank " + std::to_string(peer) + " to receive it"
+                                     : "lost rank " + std::to_string(peer) + " (" + status.message() + ")");
+  };
+  TPU_ASSIGN_OR_RETURN(Message head, transport_.Send(peer, TagOf(Channel::kPointToPoint, tag), frame->bytes()));
+  Message body;
+  const bool apart = !IsInline(input.bytes().size());
+  if (apart) {
+    TPU_ASSIGN_OR_RETURN(body, transport_.Send(peer, TagOf(Channel::kPointToPointData, number), input.bytes()));
+  }
+  if (Status s = head.Await(deadline); !s.ok()) return lost(s);
+  if (apart) {
+    if (Status s = body.Await(deadline); !s.ok()) return lost(s);
+  }
+  return {};
+}
+
+Status Group::Receive(Call& call, int peer, int tag, Clock::time_point deadline) {
+  TPU_RETURN_IF_ERROR(call.outputs.Open());
+  const Bytes memory = call.outputs.memory(0);
+  auto frame = std::make_unique<Frame>();
+  const int wire_tag = TagOf(Channel::kPointToPoint, tag);
+  TPU_ASSIGN_OR_RETURN(Message head, peer < 0 ? transport_.ReceiveFromAny(wire_tag, frame->bytes())
+                                              : transport_.Receive(peer, wire_tag, frame->bytes()));
+  const auto lost = [&](const Status& status) {
+    const std::string who = peer < 0 ? "any rank" : "rank " + std::to_string(peer);
+    return Status(status.code(), status.code() == Code::kDeadlineExceeded
+                                     ? "timed out waiting for " + who + " to send it"
+                                     : "lost " + who + " (" + status.message() + ")");
+  };
+  if (Status s = head.Await(deadline); !s.ok()) return lost(s);
+  if (peer < 0) peer = head.source();
+  if (frame->agreement() != AgreementOf(call.agreement) || frame->payload_bytes() != memory.size()) {
+    return {Code::kInvalidArgument, "the two ranks do not agree: rank " + std::to_string(rank()) + " called " +
+                                        call.words + ", rank " + std::to_string(peer) + " called " + frame->words()};
+  }
+  if (!IsInline(memory.size())) {
+    TPU_ASSIGN_OR_RETURN(Message body,
+                         transport_.Receive(peer, TagOf(Channel::kPointToPointData, frame->number()), memory));
+    if (Status s = body.Await(deadline); !s.ok()) return lost(s);
+  } else if (!memory.empty()) {
+    std::copy(frame->payload().begin(), frame->payload().end(), memory.begin());
+  }
+  TPU_RETURN_IF_ERROR(call.outputs.Fulfil());
+  call.completion->SetSource(peer);
+  return {};
+}
+
+void Group::Fail(Call& call, const std::string& which, const Status& status) {
+  std::string text;
+  bool first, news;
+  {
+    std::lock_guard lock(mutex_);
+    text = call.words + " (" + which + ", rank " + std::to_string(rank()) + " of " + std::to_string(size()) +
+           (name_.empty() ? "" : ", group " + name_) + "): " + status.message();
+    first = failure_.empty();
+    if (first) failure_ = text;
+    news = !ended_;
+  }
+  if (first) {
+    text = Report(text, status.code() == Code::kDeadlineExceeded);
+    {
+      std::lock_guard lock(mutex_);
+      failure_ = text;
+    }
+    transport_.Close();
+  }
+  auto error = std::make_shared<const Status>(
+      status.code() == Code::kInvalidArgument ? Code::kInvalidArgument : Code::kUnavailable, std::move(text));
+  call.inputs.clear();
+  call.outputs.Fail(error);
+  call.completion->Finish(std::move(error), news);
+}
+
+std::string Group::Report(const std::string& text, bool timed_out) {
+  if (size() == 1 || transport_.aborted()) return text;
+  std::string report = text;
+  try {
+    // The program may be waiting in the store's other client.
+    const c10::intrusive_ptr<c10d::Store> store = store_->clone();
+    store->set("failure/" + std::to_string(rank()), AsBytes(text));
+    const std::string first = AsText(store->compareSet("failure", {}, AsBytes(text)));
+    if (timed_out) {
+      const auto until = Clock::now() + kReportWait;
+      for (int peer = 0; peer < size(); ++peer) {
+        const std::string key = "failure/" + std::to_string(peer);
+        if (peer == rank()) continue;
+        while (!store->check({key}) && Clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        if (store->check({key})) report += "\n  rank " + std::to_string(peer) + ": " + AsText(store->get(key));
+      }
+    } else if (first != text) {
+      report += "\n  first failure: " + first;
+    }
+  } catch (const std::exception&) {
+    // The store went with the rank that held it.
+  }
+  return report;
+}
+
+void Group::AwaitLanes(Clock::time_point deadline) {
+  std::vector<Lane*> lanes;
+  {
+    std::lock_guard lock(mutex_);
+    if (collective_lane_) lanes.push_back(collective_lane_.get());
+    for (auto& [key, lane] : lanes_) {
+      if (std::get<0>(key) == Direction::kSend) lanes.push_back(lane.get());
+    }
+  }
+  runtime::ReleaseGuard release;
+  for (Lane* lane : lanes) lane->AwaitIdle(deadline);
+}
+
+void Group::Shutdown(Clock::time_point deadline) {
+  AwaitLanes(deadline);
+  const bool failed = !failure().empty();
+  Abort("the group was destroyed");
+  if (!failed) return;
+  // What depended on the failure fails as well; it has been told.
+  for (runtime::Device* device : devices_) {
+    device->Await(device->last_submitted());
+    [[maybe_unused]] Status told = device->TakeError();
+  }
+}
+
+void Group::Abort(const std::string& reason) {
+  std::unique_ptr<Lane> collectives;
+  std::map<std::tuple<Direction, int, int>, std::unique_ptr<Lane>> lanes;
+  {
+    std::lock_guard lock(mutex_);
+    ended_ = true;
+    if (failure_.empty()) failure_ = reason;
+    collectives = std::move(collective_lane_);
+    lanes = std::move(lanes_);
+    lanes_.clear();
+  }
+  transport_.Abort();
+  runtime::ReleaseGuard release;  // a job may want Python's lock
+  collectives.reset();            // their threads find that there is nothing to wait for
+  lanes.clear();
+  transport_.Close();
+}
+
+void Group::ShutdownAll(Clock::time_point deadline) {
+  std::vector<Group*> groups;
+  {
+    std::lock_guard lock(live_mutex);
+    groups.assign(live.begin(), live.end());
+  }
+  for (Group* group : groups) group->AwaitLanes(deadline);
+  for (Group* group : groups) group->transport_.Abort();
+  for (Group* group : groups) group->Abort("the program has ended");
+}
+
+}  // namespace tpu::distributed
