@@ -52,6 +52,12 @@ struct ProcessGroup::Batch {
     TORCH_CHECK_TYPE(a.scalar_type() == b.scalar_type(), name, ": expected tensors of one type, found ",
                      Describe(a.scalar_type()), " and ", Describe(b.scalar_type()));
   }
+  // What a rank sends to itself has to fit.
+  void CheckOwn(const at::Tensor& input, const at::Tensor& output) const {
+    TORCH_CHECK_VALUE(input.numel() == output.numel(), name,
+                      ": expected an input of the size of the own output, found ", Describe(input), " and ",
+                      Describe(output));
+  }
 
  private:
   void Note(const at::Tensor& tensor) {

@@ -126,6 +126,7 @@ Work ProcessGroup::allgather(std::vector<Tensors>& outputs, Tensors& inputs, con
   const at::Tensor& input = batch.Single(inputs);
   TORCH_CHECK(outputs.size() == 1 && outputs[0].size() == static_cast<size_t>(size_), batch.name,
               ": expected a list of ", size_, " output tensors, found ", outputs.empty() ? 0 : outputs[0].size());
+  batch.CheckOwn(input, outputs[0][rank_]);
   Call& call = batch.Add("all_gather of " + Describe(input), Typed("all_gather", input));
   batch.Read(call, input);
   for (const at::Tensor& output : outputs[0]) {
@@ -157,6 +158,7 @@ Work ProcessGroup::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& i
       batch.CheckSameType(list[i], inputs[i]);
       batch.Write(call, list[i]);
     }
+    batch.CheckOwn(inputs[i], outputs[rank_][i]);
     call.body = &AllGather;
   }
   return Start(std::move(batch));
@@ -194,6 +196,7 @@ Work ProcessGroup::gather(std::vector<Tensors>& outputs, Tensors& inputs, const 
   if (root == rank_) {
     TORCH_CHECK(outputs.size() == 1 && outputs[0].size() == static_cast<size_t>(size_), batch.name,
                 ": expected a list of ", size_, " output tensors, found ", outputs.empty() ? 0 : outputs[0].size());
+    batch.CheckOwn(input, outputs[0][rank_]);
     for (const at::Tensor& output : outputs[0]) {
       batch.CheckSameType(output, input);
       batch.Write(call, output);
@@ -215,6 +218,7 @@ Work ProcessGroup::scatter(Tensors& outputs, std::vector<Tensors>& inputs, const
   if (root == rank_) {
     TORCH_CHECK(inputs.size() == 1 && inputs[0].size() == static_cast<size_t>(size_), batch.name,
                 ": expected a list of ", size_, " input tensors, found ", inputs.empty() ? 0 : inputs[0].size());
+    batch.CheckOwn(inputs[0][rank_], output);
     for (const at::Tensor& input : inputs[0]) {
       batch.CheckSameType(output, input);
       batch.Read(call, input);
@@ -233,8 +237,7 @@ Work ProcessGroup::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs
   const at::Tensor& output = batch.Single(outputs);
   TORCH_CHECK(inputs.size() == 1 && inputs[0].size() == static_cast<size_t>(size_), batch.name, ": expected a list of ",
               size_, " input tensors, found ", inputs.empty() ? 0 : inputs[0].size());
-  TORCH_CHECK_VALUE(inputs[0][rank_].numel() == output.numel(), batch.name, ": expected an input for rank ", rank_,
-                    " of the output's size, found ", Describe(inputs[0][rank_]), " and ", Describe(output));
+  batch.CheckOwn(inputs[0][rank_], output);
   const ReduceOpPlan plan = PlanOf(options.reduceOp, output);
   const DType dtype = aten::ToDType(output.scalar_type());
   const std::string name = "reduce_scatter(" + plan.name + ")";
@@ -302,6 +305,7 @@ Work ProcessGroup::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllTo
   Batch batch(c10d::OpType::ALLTOALL, "all_to_all", "tpu:all_to_all", options.timeout);
   TORCH_CHECK(inputs.size() == static_cast<size_t>(size_) && outputs.size() == static_cast<size_t>(size_), batch.name,
               ": expected ", size_, " input and output tensors, found ", inputs.size(), " and ", outputs.size());
+  batch.CheckOwn(inputs[rank_], outputs[rank_]);
   Call& call = batch.Add("all_to_all of " + Describe(inputs[0]) + ", ...", Typed("all_to_all", inputs[0]));
   for (const at::Tensor& input : inputs) {
     batch.CheckSameType(inputs[0], input);

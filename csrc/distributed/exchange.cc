@@ -36,22 +36,45 @@ Status Exchange::Run(const std::vector<ConstBytes>& send, const std::vector<Byte
   const bool frames = !std::exchange(greeted_, true);
   if (frames) TPU_RETURN_IF_ERROR(RunFrames(send, receive));
   const auto apart = [&](size_t bytes) { return frames ? !IsInline(bytes) : bytes > 0; };
-  const int tag = TagOf(Channel::kCollectiveData, number_);
-  std::vector<std::pair<int, Message>> messages;
   for (int step = 1; step < size(); ++step) {
     const int peer = (self + step) % size();
-    if (!apart(receive[peer].size())) continue;
-    TPU_ASSIGN_OR_RETURN(Message message, transport_.Receive(peer, tag, receive[peer]));
-    messages.emplace_back(peer, std::move(message));
+    if (apart(receive[peer].size())) TPU_RETURN_IF_ERROR(Receive(peer, receive[peer]));
   }
   for (int step = 1; step < size(); ++step) {
     const int peer = (self + size() - step) % size();
-    if (!apart(send[peer].size())) continue;
-    TPU_ASSIGN_OR_RETURN(Message message, transport_.Send(peer, tag, send[peer]));
-    messages.emplace_back(peer, std::move(message));
+    if (apart(send[peer].size())) TPU_RETURN_IF_ERROR(Send(peer, send[peer]));
   }
-  for (auto& [peer, message] : messages) {
-    if (Status s = message.Await(deadline_); !s.ok()) return Lost(peer, s);
+  return AwaitUpTo(posted());
+}
+
+Status Exchange::Send(int peer, ConstBytes bytes) {
+  return Post(peer, bytes, [&](int tag) { return transport_.Send(peer, tag, bytes); });
+}
+
+Status Exchange::Receive(int peer, Bytes bytes) {
+  return Post(peer, bytes, [&](int tag) { return transport_.Receive(peer, tag, bytes); });
+}
+
+template <typename Start>
+Status Exchange::Post(int peer, ConstBytes bytes, const Start& start) {
+  if (bytes.empty()) return {};
+  Result<Message> message = start(TagOf(Channel::kCollectiveData, number_));
+  if (!message.ok()) {
+    under_way_.clear();
+    return message.status();
+  }
+  under_way_.emplace_back(peer, std::move(message).value());
+  return {};
+}
+
+Status Exchange::AwaitUpTo(size_t count) {
+  for (; awaited_ < count; ++awaited_) {
+    auto [peer, message] = std::move(under_way_.front());
+    under_way_.pop_front();
+    if (Status s = message.Await(deadline_); !s.ok()) {
+      under_way_.clear();  // before their memory goes
+      return Lost(peer, s);
+    }
   }
   return {};
 }

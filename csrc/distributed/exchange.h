@@ -6,8 +6,10 @@
 // Threads: one.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "distributed/frame.h"
@@ -34,7 +36,16 @@ class Exchange {
   // Sends send[p] to each rank p and fills receive[p] from it; the rank's own is copied. Both have a span for every rank.
   Status Run(const std::vector<ConstBytes>& send, const std::vector<Bytes>& receive);
 
+  // A round of one's own making, after the first: messages between two ranks match in the order they are posted.
+  Status Send(int peer, ConstBytes bytes);
+  Status Receive(int peer, Bytes bytes);
+  // Waits for those posted first, up to `count` in all, sends and receives alike.
+  Status AwaitUpTo(size_t count);
+  size_t posted() const { return awaited_ + under_way_.size(); }
+
  private:
+  template <typename Start>
+  Status Post(int peer, ConstBytes bytes, const Start& start);
   Status RunFrames(const std::vector<ConstBytes>& send, const std::vector<Bytes>& receive);
   Status Check(const std::vector<std::unique_ptr<Frame>>& frames, const std::vector<Bytes>& receive) const;
   Status Missing(const std::vector<std::unique_ptr<Frame>>& frames, int peer, const Status& status) const;
@@ -45,6 +56,8 @@ class Exchange {
   std::string words_;
   Clock::time_point begin_, deadline_;
   bool greeted_ = false;
+  std::deque<std::pair<int, Message>> under_way_;
+  size_t awaited_ = 0;
 };
 
 // The hash of an agreement.

@@ -1,7 +1,11 @@
 """The process group `tpu`: every collective, on every data type, against what its definition gives on the host."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -444,3 +448,37 @@ def begin_again(rank: int) -> None:
 
 def test_begin_again(ranks: Ranks) -> None:
     ranks.run(begin_again)
+
+
+PROGRAM = """
+import os, torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("tpu")
+rank = int(os.environ["LOCAL_RANK"])
+torch.tpu.set_device(rank)
+model = DistributedDataParallel(torch.nn.Linear(4, 4).to("tpu"), device_ids=[rank])
+model(torch.randn(2, 4, device="tpu")).sum().backward()
+grad = model.module.weight.grad
+assert grad.device.index == rank
+found = [torch.empty_like(grad) for _ in range(2)]
+dist.all_gather(found, grad)
+assert torch.equal(found[0], found[1])
+x = torch.full((3,), float(rank), device="tpu")
+dist.send(x, 1) if rank == 0 else dist.recv(x, 0)  # and the program ends
+assert x.sum().item() == 0
+print("done", rank)
+"""
+
+
+def test_torchrun_in_detail(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(PROGRAM)
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)],
+        env={**os.environ, "TORCH_DISTRIBUTED_DEBUG": "DETAIL", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(line for line in done.stdout.splitlines() if line.startswith("done")) == ["done 0", "done 1"]
