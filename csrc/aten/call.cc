@@ -3,6 +3,8 @@
 #include <ATen/ops/_local_scalar_dense.h>
 #include <c10/core/DefaultDtype.h>
 
+#include <algorithm>
+#include <bit>
 #include <unordered_map>
 
 #include "aten/guard.h"
@@ -63,10 +65,13 @@ class Reader {
         }
         ReadScalar(value.toScalar());
         break;
-      case Role::kScalarList:
+      case Role::kScalarList: {
+        const size_t before = call_.scalars.size();
         call_.key.Add(value.toListRef().size());
         for (const IValue& element : value.toListRef()) ReadScalar(element.toScalar());
+        call_.key.Add(AreEqual(c10::ArrayRef<ScalarOperand>(call_.scalars).slice(before)));
         break;
+      }
       case Role::kAttribute: ReadAttribute(value); break;
       case Role::kGenerator:
         if (!value.isNone()) call_.generator = value.toGenerator();
@@ -180,6 +185,15 @@ class Reader {
 };
 
 }  // namespace
+
+bool AreEqual(c10::ArrayRef<ScalarOperand> scalars) {
+  const auto same = [](const c10::Scalar& a, const c10::Scalar& b) {
+    if (a.type() != b.type() || a.isComplex()) return false;
+    if (!a.isFloatingPoint()) return a.toLong() == b.toLong();
+    return std::bit_cast<uint64_t>(a.toDouble()) == std::bit_cast<uint64_t>(b.toDouble());  // -0 is not 0
+  };
+  return std::all_of(scalars.begin(), scalars.end(), [&](const auto& s) { return same(s.value, scalars[0].value); });
+}
 
 void AddTensorToKey(CallKey& key, const at::Tensor& tensor, const runtime::Value* value, const runtime::Slot& slot,
                     bool storage_size) {

@@ -53,6 +53,9 @@ struct Call {
   }
 };
 
+// Whether all have the same type and, to the last bit, the same value; complex ones never.
+bool AreEqual(c10::ArrayRef<ScalarOperand> scalars);
+
 // What decides how a tpu tensor is read: dtype, geometry and the type of the Value behind it (null: uninitialised).
 // `storage_size`: and, for one that is not whole, where its storage ends, which decides how it is written.
 void AddTensorToKey(CallKey& key, const at::Tensor& tensor, const runtime::Value* value, const runtime::Slot& slot,

@@ -113,7 +113,11 @@ void GroupScalars(const Call& call, bool use_double, Entry& entry) {
         ++count;
       }
     }
-    hlo::Ints dims = list ? hlo::Ints{count} : hlo::Ints{};
+    // The usual list (a step's bias corrections) is one number for all tensors: as one parameter it leaves alike what is
+    // computed for alike tensors, so that XLA compiles that once and not once for each place in an array.
+    const bool whole = count == static_cast<int>(call.OperandsOf(scalar.argument).size());
+    const bool one = !list || (whole && AreEqual(c10::ArrayRef<ScalarOperand>(call.scalars).slice(i, count)));
+    hlo::Ints dims = one ? hlo::Ints{} : hlo::Ints{count};
     entry.scalar_groups.push_back(
         {i, count, list, std::make_shared<runtime::Type>(runtime::Type{dtype, std::move(dims)})});
     i += count;
@@ -212,7 +216,7 @@ class EntryBuilder {
     }
     lowered.scalars.resize(call_.scalars.size());
     for (const Entry::ScalarGroup& group : entry_->scalar_groups) {
-      for (int i = 0; i < group.count; ++i) lowered.scalars[group.first + i] = {next, group.packed ? i : -1};
+      for (int i = 0; i < group.count; ++i) lowered.scalars[group.first + i] = {next, group.type->dims.empty() ? -1 : i};
       input_types_.push_back(group.type);
       ++next;
     }

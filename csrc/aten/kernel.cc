@@ -39,9 +39,10 @@ void AppendScalar(std::string& bytes, const c10::Scalar& s, DType dtype) {
 
 runtime::ValuePtr ScalarValue(const Call& call, const Entry::ScalarGroup& group) {
   std::string bytes;
-  for (int i = 0; i < group.count; ++i) AppendScalar(bytes, call.scalars[group.first + i].value, group.type->dtype);
+  const int count = group.type->dims.empty() ? 1 : group.count;
+  for (int i = 0; i < count; ++i) AppendScalar(bytes, call.scalars[group.first + i].value, group.type->dtype);
   // A list of scalars (a step's bias corrections) seldom recurs; a single one mostly does.
-  if (group.packed) return c10::make_intrusive<runtime::Value>(*call.device, group.type, std::move(bytes));
+  if (group.list) return c10::make_intrusive<runtime::Value>(*call.device, group.type, std::move(bytes));
   return call.device->HostConstant(group.type, std::move(bytes));
 }
 

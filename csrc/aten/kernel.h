@@ -45,11 +45,11 @@ struct Entry {
     std::vector<int64_t> sizes, strides;
   };
   std::vector<Resize> resizes;
-  // How scalar operands become Values: consecutive ones of one list are packed into one array.
+  // How scalar operands become Values: those of a list are one number if all are equal, else packed into an array.
   struct ScalarGroup {
     int first, count;
-    bool packed;  // 1-D of `count`, else 0-dim
-    runtime::TypePtr type;
+    bool list;
+    runtime::TypePtr type;  // 0-dim, or 1-D of `count`
   };
   std::vector<ScalarGroup> scalar_groups;
   std::optional<c10::ScalarType> holds_numbers;  // the type that must be able to hold each scalar (kNumbersFit)
