@@ -216,7 +216,8 @@ class EntryBuilder {
     }
     lowered.scalars.resize(call_.scalars.size());
     for (const Entry::ScalarGroup& group : entry_->scalar_groups) {
-      for (int i = 0; i < group.count; ++i) lowered.scalars[group.first + i] = {next, group.type->dims.empty() ? -1 : i};
+      for (int i = 0; i < group.count; ++i)
+        lowered.scalars[group.first + i] = {next, group.type->dims.empty() ? -1 : i};
       input_types_.push_back(group.type);
       ++next;
     }

@@ -50,6 +50,7 @@ class Window {
   void Run(Recording& recording, FlushReason reason, uint32_t line, uint64_t rest);
   void RunFused(Recording& recording, Cluster::Variant& variant);
   void RunOneByOne(Recording& recording);
+  bool EntersOrLeavesUpdate(const Op& op);
   Cluster& Find(const Recording& recording);
   void Submit(Task task);
 
@@ -58,6 +59,7 @@ class Window {
   std::mutex mutex_;  // guards all below, and the places of this device's Values
   Recording recording_;
   CutPoints cut_points_;
+  bool in_update_ = false;        // the last op was part of a large update of many tensors
   size_t position_ = 0;           // ops before recording_ since cut_points_ was reset
   std::vector<int64_t> streams_;  // that recording_'s ops were recorded on
   std::chrono::steady_clock::time_point last_added_;
