@@ -173,6 +173,43 @@ def test_few_programs_run(read):
     assert _C._run_count() - before <= 40 * (1 if read else 2)
 
 
+def test_a_large_update_is_a_program_of_its_own():
+    def large() -> Step:
+        torch.manual_seed(0)
+        model = nn.Sequential(*[nn.Linear(512, 512) for _ in range(4)]).to("tpu")
+        optimizer = torch.optim.SGD(model.parameters(), 1e-2, momentum=0.9)
+        x = torch.randn(2, 512).to("tpu")
+
+        def step(i: int) -> torch.Tensor:
+            optimizer.zero_grad()
+            loss = (model(x) ** 2).mean()
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            return loss.detach()
+
+        return step
+
+    found, compiled = losses(large, "fuse", 6, read=False)
+    expected, _ = losses(large, "strict", 6, read=False)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
+    assert [i for i in compiled if i > 2] == []
+    with torchtpu.mode("fuse"):
+        step = large()
+        for i in range(3):
+            step(i)
+        torch.tpu.synchronize()
+        with torchtpu.explain() as report:
+            for i in range(3):
+                step(i)
+            torch.tpu.synchronize()
+    # The norms' update of the gradients and the optimizer's are one.
+    assert [(f.first_op.split(".")[0], f.how) for f in report.flushes] == [
+        ("aten::linear", "hit"),
+        ("aten::_foreach_mul_", "hit"),
+    ] * 3
+
+
 def test_numbers_that_are_data_do_not_recompile():
     x = torch.ones(8, device="tpu")
     with torchtpu.mode("fuse"):
