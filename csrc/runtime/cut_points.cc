@@ -38,12 +38,7 @@ void CutPoints::EndChunk(size_t end, std::vector<size_t>& cuts) {
 // Of the ops that highest_ spans.
 bool CutPoints::IsHighest(size_t position) const { return scores_[position - first_] == highest_.front().score; }
 
-std::vector<size_t> CutPoints::Add(uint64_t content, bool boundary) {
-  std::vector<size_t> cuts;
-  if (boundary && count_ > cut_) {
-    Cut(count_, cuts);
-    chunk_begin_ = count_;
-  }
+std::vector<size_t> CutPoints::Add(uint64_t content) {
   rolling_ = rolling_ * kBase + content;
   recent_.push_back(content);
   if (recent_.size() > kRadius) {
@@ -57,6 +52,7 @@ std::vector<size_t> CutPoints::Add(uint64_t content, bool boundary) {
   while (!highest_.empty() && highest_.back().score < score) highest_.pop_back();
   highest_.push_back({position, score});
 
+  std::vector<size_t> cuts;
   if (count_ <= kRadius) return cuts;
   const size_t candidate = position - kRadius;  // its right side is complete now
   while (highest_.front().position + kRadius < candidate) highest_.pop_front();

@@ -23,9 +23,9 @@ class CutPoints {
   static constexpr size_t kGroup = 64;
   static constexpr size_t kMaximum = 8 * kRadius;  // ops in one program, where scores never let it end
 
-  // Takes the next op; `boundary`: a cut comes right before it, whatever the scores. Returns, oldest first, the cuts that
-  // are now certain, each as the number of ops since the last Reset that come before it.
-  std::vector<size_t> Add(uint64_t content, bool boundary = false);
+  // Takes the next op. Returns, oldest first, the cuts that are now certain, each as the number of ops since the last
+  // Reset that come before it.
+  std::vector<size_t> Add(uint64_t content);
   // Everything so far has been run: a boundary in its own right.
   void Reset();
 

@@ -16,7 +16,6 @@ namespace {
 constexpr int64_t kMemoryShare = 4;
 constexpr int64_t kManyBytes = int64_t{64} << 20;  // less is not looked at
 constexpr size_t kMaxClusters = 4096;
-constexpr size_t kManyTensors = 8;
 constexpr int64_t kLargeUpdateBytes = int64_t{4} << 20;
 
 std::atomic<CompilePolicy> compile_policy{CompilePolicy::kBackground};
@@ -58,10 +57,11 @@ void Window::Add(const OpPtr& op, std::vector<ValuePtr> inputs, const std::vecto
   const int64_t stream = CurrentStream(device_.index());
   const uint32_t line = node.line;
   std::lock_guard lock(mutex_);
+  if (IsBoundary(*op)) Locked(FlushReason::kSize, line);
   if (std::find(streams_.begin(), streams_.end(), stream) == streams_.end()) streams_.push_back(stream);
   recording_.Append(std::move(node));
   last_added_ = std::chrono::steady_clock::now();
-  for (size_t cut : cut_points_.Add(op->content(), EntersOrLeavesUpdate(*op))) Cut(cut, line);
+  for (size_t cut : cut_points_.Add(op->content())) Cut(cut, line);
   if (recording_.produced_bytes() > kManyBytes &&
       recording_.produced_bytes() > device_.memory().limit_bytes / kMemoryShare) {
     Locked(FlushReason::kMemory, line);
@@ -69,13 +69,18 @@ void Window::Add(const OpPtr& op, std::vector<ValuePtr> inputs, const std::vecto
   empty_.store(recording_.empty(), std::memory_order_relaxed);
 }
 
-// An update of many tensors at once, as an optimizer's _foreach_ ops are, is a program of its own where it is large. With
-// what makes the gradients, or uses the parameters, the CPU plugin fuses it into loops that read across the memory's order,
-// once for each use (ResNet-18, 11 million parameters: 220 ms a step instead of 120).
-bool Window::EntersOrLeavesUpdate(const Op& op) {
-  const bool many = op.outputs().size() >= kManyTensors;
-  const bool update = many && (in_update_ || op.output_bytes() >= kLargeUpdateBytes);
-  return std::exchange(in_update_, update) != update;
+// An update of many tensors at once, as by an optimizer's _foreach_ operations, ends an iteration of a training loop: cut
+// there, the second one is already as all later ones. A large update begins a program too: with what makes the gradients, or
+// uses the parameters, the CPU plugin fuses it into loops that read across the memory's order, once for each use
+// (ResNet-18, 11 million parameters: 220 ms a step instead of 120).
+bool Window::IsBoundary(const Op& op) {
+  const std::string_view name = op.name();
+  const bool multi_tensor = name.starts_with("aten::_foreach_") || name.starts_with("aten::_fused_");
+  if (!multi_tensor) return std::exchange(update_, Update::kNone) != Update::kNone;
+  if (op.replaces().empty()) return false;
+  const Update size =
+      update_ == Update::kLarge || op.output_bytes() >= kLargeUpdateBytes ? Update::kLarge : Update::kSmall;
+  return std::exchange(update_, size) != size && size == Update::kLarge;
 }
 
 bool Window::Has(Value& value) {
@@ -99,7 +104,6 @@ void Window::FlushIdle() {
 
 void Window::Locked(FlushReason reason, uint32_t line) {
   cut_points_.Reset();
-  in_update_ = false;
   position_ = 0;
   if (recording_.empty()) return;
   Run(recording_, reason, line, 0);

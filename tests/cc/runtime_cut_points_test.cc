@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <map>
 #include <random>
-#include <set>
 
 namespace tpu::runtime {
 namespace {
@@ -115,26 +114,6 @@ TEST(CutPoints, ResetForgets) {
     }
   }
   EXPECT_EQ(after, Cuts({}, body, 30));
-}
-
-// A cut right before an op that asks for it, in every iteration, and nothing that spans it.
-TEST(CutPoints, Boundary) {
-  for (size_t length : {10, 100, 1000}) {
-    const Contents body = Random(length, length);
-    CutPoints points;
-    std::vector<size_t> cuts;
-    for (size_t i = 0; i < 20 * length; ++i) {
-      for (size_t cut : points.Add(body[i % length], i % length == 7)) cuts.push_back(cut);
-    }
-    std::set<size_t> found(cuts.begin(), cuts.end());
-    EXPECT_EQ(found.size(), cuts.size());
-    for (size_t i = 0; i < 20; ++i) EXPECT_TRUE(found.contains(i * length + 7)) << i;
-    std::map<size_t, int> places;
-    for (size_t cut : cuts) {
-      if (cut >= 3 * length) ++places[cut % length];  // the first have nothing before them
-    }
-    for (const auto& [place, count] : places) EXPECT_GE(count, 16) << place << " of " << length;
-  }
 }
 
 }  // namespace
