@@ -86,6 +86,7 @@ def test_training_is_that_of_eager_mode_dropout_included(make):
     torch.testing.assert_close(found, expected, rtol=2e-4, atol=2e-5)
 
 
+@pytest.mark.strict_mode
 @pytest.mark.parametrize("make", [mlp, convnet, transformer])
 def test_inference_is_that_of_the_cpu_in_one_program(make):
     torch.manual_seed(0)

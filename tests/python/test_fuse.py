@@ -12,6 +12,7 @@ from torch import nn
 import torchtpu
 from torchtpu import _C, cache
 
+pytestmark = pytest.mark.strict_mode
 Step = Callable[[int], torch.Tensor]
 
 
