@@ -361,6 +361,7 @@ def test_a_whole_step_is_one_program_and_trains_as_eager_mode_does(name):
     assert counts[3][1] - counts[2][1] <= 2 * 3  # the step, and a new learning rate
 
 
+@pytest.mark.strict_mode
 def test_a_step_gives_its_memory_to_the_next():
     model = nn.Linear(512, 512, bias=False, device="tpu")
     step = torchtpu.compile_step(model, torch.optim.AdamW(model.parameters()), lambda m, x: m(x).square().mean())
