@@ -3,6 +3,7 @@
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/_to_copy_native.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/is_set_to.h>
 #include <torch/library.h>
 
 #include "aten/errors.h"
@@ -62,6 +63,9 @@ void CopyAcrossDevices(at::Tensor& self, const at::Tensor& source) {
 at::Tensor& Copy_(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
   if (self.is_same(source)) return self;
   if (IsTpu(self) && IsTpu(source)) {
+    // `x[i] += 1` ends so.
+    const bool same_bits = self.is_conj() == source.is_conj() && self.is_neg() == source.is_neg();
+    if (same_bits && self.scalar_type() == source.scalar_type() && self.is_set_to(source)) return self;
     if (&SlotOf(self).device() == &SlotOf(source).device()) {
       CopyOnDevice(self, source);
     } else {
@@ -91,6 +95,7 @@ at::Tensor CopyFromAndResize(const at::Tensor& self, const at::Tensor& destinati
 }
 
 at::Scalar LocalScalarDense(const at::Tensor& self) {
+  TORCH_CHECK(self.numel() > 0, "_local_scalar_dense: Empty tensor not supported");
   at::Tensor host = at::empty({}, at::TensorOptions().dtype(self.scalar_type()));
   const at::Tensor dense = Dense(self);
   const runtime::ValuePtr value = SlotOf(dense).Get();
