@@ -18,6 +18,7 @@ from torch.fx.passes.split_module import split_module
 from torch.utils._python_dispatch import _disable_current_modes
 
 from torchtpu import _C
+from torchtpu._dynamic import Buckets
 
 _log = logging.getLogger(__name__)
 
@@ -41,16 +42,23 @@ def _compile(graph: torch.fx.GraphModule, device: int, kind: str) -> Boxed:
         return _split(graph, eager, device, kind, "it draws the host's random numbers")
     host_results = _move_from_host(graph, device)
     recorder = _Recorder(graph)
-    run: Boxed = _C._CompiledGraph(
+    buckets = Buckets.of(graph)
+    program = _C._CompiledGraph(
         name=f"compiled {kind}",
         device=device,
         stand_ins="placeholders",
         host_results=host_results,
         function=recorder.record,
     )
+    run: Boxed = program
 
     def compiled(arguments: list[Any]) -> Sequence[Any]:
         nonlocal run
+        if buckets is not None and run is program:
+            results = buckets.run(program, arguments)
+            if results is not None:
+                return results
+            recorder.failed = None  # the exact program will say so
         try:
             return run(arguments)
         except NotImplementedError as error:
