@@ -63,6 +63,7 @@ class BucketedGraph::Maker {
     for (const std::vector<int64_t>& point : points_.points()) Sample(point);
     made_->name_ = name_;
     made_->device_ = &device_;
+    made_->low_ = points_.low();
     FitGeometries();
     FitCaptured();
     if (captured_[0]->op) FitProgram();
@@ -281,6 +282,8 @@ void BucketedGraph::Store(const c10::StorageImpl& storage, int output, ValuePtr 
 
 std::optional<CompiledGraph::Values> BucketedGraph::Run(const Values& arguments, const GraphArguments& reading,
                                                         const Ints& symbols, const std::vector<bool>& host_results) {
+  for (size_t i = 0; i < symbols.size(); ++i)
+    if (symbols[i] < low_[i]) return std::nullopt;
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (geometries_[i] && !geometries_[i]->Fits(arguments[i].toTensor(), symbols)) return std::nullopt;
     if (reading.first[i] == static_cast<int>(i)) continue;

@@ -51,6 +51,7 @@ class BucketedGraph {
 
   std::string name_;
   runtime::Device* device_ = nullptr;
+  hlo::Ints low_;                         // smaller sizes need the exact program
   std::unique_ptr<CapturedGraph> first_;  // at the first sample: what does not depend on the sizes
   runtime::OpPtr op_;                     // null when there is nothing to compute; takes the symbols after the inputs
   std::vector<hlo::PaddedType> inputs_;

@@ -193,6 +193,7 @@ void PaddedEmitter::Sort(const Instruction& i) {
         else
           line << p.text;
       }
+      if (const size_t location = line.text.rfind(" loc("); location != std::string::npos) line.text.resize(location);
       while (!line.text.empty() && (line.text.back() == ' ' || line.text.back() == '\n')) line.text.pop_back();
       const SymbolicType& type = program_.TypeOf(defined);
       if (!type.dims.empty()) RefusePadding(i.op, "its comparator has arrays");

@@ -124,7 +124,9 @@ Polynomial operator*(const Polynomial& a, const Polynomial& b) {
   return product;
 }
 
-Samples::Samples(std::span<const int64_t> low, std::span<const int64_t> high, int attempt) {
+Samples::Samples(std::span<const int64_t> given_low, std::span<const int64_t> high, int attempt) {
+  for (size_t i = 0; i < given_low.size(); ++i) low_.push_back(std::min(given_low[i] + attempt, high[i]));
+  const std::vector<int64_t>& low = low_;
   basis_ = Basis(low.size());
   // Multiplicative steps spread the places over each range, a different step for each symbol.
   const size_t wanted = basis_.size() + 2;
@@ -135,8 +137,10 @@ Samples::Samples(std::span<const int64_t> low, std::span<const int64_t> high, in
       constexpr double kSteps[kMaxSymbols] = {0.7548776662, 0.5698402910, 0.8191725134, 0.6710436067};
       double place = static_cast<double>(k + 1) * kSteps[i] + 0.37 * attempt;
       place -= std::floor(place);
-      if (low.size() == 1 && k < 2) place = k == 0 ? 0.02 * attempt : 1 - 0.02 * attempt;  // the range's ends
-      point.push_back(low[i] + static_cast<int64_t>(std::llround(place * static_cast<double>(span))));
+      int64_t size = low[i] + static_cast<int64_t>(std::llround(place * static_cast<double>(span)));
+      if (k == 0) size = low[i];
+      if (k == 1) size = std::max(low[i], high[i] - attempt);
+      point.push_back(size);
     }
     if (std::find(points_.begin(), points_.end(), point) == points_.end()) points_.push_back(std::move(point));
   }

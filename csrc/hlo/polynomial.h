@@ -48,10 +48,13 @@ class Samples {
   Samples(std::span<const int64_t> low, std::span<const int64_t> high, int attempt);
 
   const std::vector<std::vector<int64_t>>& points() const { return points_; }
+  // The smallest sizes that were looked at: a later attempt leaves some out.
+  const std::vector<int64_t>& low() const { return low_; }
   // The polynomial that has these values at the points, if there is one of low degree.
   std::optional<Polynomial> Fit(std::span<const int64_t> values) const;
 
  private:
+  std::vector<int64_t> low_;
   std::vector<std::vector<int64_t>> points_;
   std::vector<Polynomial::Exponents> basis_;
   std::vector<std::vector<double>> inverse_;
