@@ -43,9 +43,10 @@ class Buckets:
     """A graph's symbols, and its programs for ranges of them."""
 
     def __init__(self, placeholders: Sequence[torch.fx.Node]) -> None:
-        self._values = [node.meta.get("val") for node in placeholders]
-        self._symbolic = [_is_symbolic(value) for value in self._values]
-        self._symbols = _find_symbols(self._values)
+        values = [node.meta.get("val") for node in placeholders]
+        self._symbolic = [_is_symbolic(value) for value in values]
+        self._symbols = _find_symbols(values)
+        self._geometries = [_geometry(value) for value in values]
         self._refused: dict[tuple[int, ...], str] = {}
 
     @classmethod
@@ -88,20 +89,47 @@ class Buckets:
 
     def _describe(self, point: Sequence[int]) -> list[Any]:
         """Each argument at certain sizes."""
-        at = {symbol.symbol: sympy.Integer(size) for symbol, size in zip(self._symbols, point, strict=True)}
+        known = {symbol.symbol: sympy.Integer(size) for symbol, size in zip(self._symbols, point, strict=True)}
 
-        def number(value: Any) -> int:
-            return int(value) if isinstance(value, int) else int(value.node.expr.xreplace(at))
+        def number(size: sympy.Expr) -> int:
+            return int(size.xreplace(known))
 
         described: list[Any] = []
-        for value, symbolic in zip(self._values, self._symbolic, strict=True):
+        for geometry, symbolic in zip(self._geometries, self._symbolic, strict=True):
             if not symbolic:
                 described.append(None)
-            elif isinstance(value, torch.Tensor):
-                described.append((tuple(map(number, value.shape)), tuple(map(number, value.stride()))))
+            elif isinstance(geometry, tuple):
+                described.append(tuple(tuple(map(number, sizes)) for sizes in geometry))
             else:
-                described.append(number(value))
+                described.append(number(geometry))
         return described
+
+
+def _geometry(value: Any) -> Any:
+    """Sizes and strides, or a number, as expressions: later guards may replace the symbols of SymInts."""
+    if isinstance(value, torch.Tensor):
+        return tuple(tuple(map(_expression, sizes)) for sizes in (value.shape, value.stride()))
+    return _expression(value) if isinstance(value, (int, torch.SymInt)) else None
+
+
+def values_of(placeholders: Sequence[torch.fx.Node], arguments: Sequence[Any]) -> dict[sympy.Symbol, sympy.Integer]:
+    """What the symbols are when a graph is called with these."""
+    known: dict[sympy.Symbol, sympy.Integer] = {}
+    for node, argument in zip(placeholders, arguments, strict=True):
+        value = node.meta.get("val")
+        pairs = (
+            zip(value.shape, argument.shape, strict=True) if isinstance(value, torch.Tensor) else [(value, argument)]
+        )
+        for size, now in pairs:
+            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+                known[size.node.expr] = sympy.Integer(now)
+    return known
+
+
+def at(sizes: Sequence[Any], known: dict[sympy.Symbol, sympy.Integer]) -> tuple[int, ...] | None:
+    """The sizes as numbers, without a guard; None where one follows from symbols that are not known."""
+    numbers = [_expression(size).xreplace(known) for size in sizes]
+    return tuple(map(int, numbers)) if all(number.is_Integer for number in numbers) else None
 
 
 def _is_symbolic(value: Any) -> bool:

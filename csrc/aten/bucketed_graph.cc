@@ -296,8 +296,12 @@ std::optional<CompiledGraph::Values> BucketedGraph::Run(const Values& arguments,
     std::vector<ValuePtr> inputs;
     for (int argument : first_->inputs) {
       const hlo::PaddedType& type = inputs_[inputs.size()];
-      inputs.push_back(type.is_static ? reading.values[argument]
-                                      : PaddedInput(arguments[argument].toTensor(), type, symbols));
+      if (!type.is_static) {
+        inputs.push_back(PaddedInput(arguments[argument].toTensor(), type, symbols));
+      } else {
+        inputs.push_back(geometries_[argument] ? SlotOf(arguments[argument].toTensor()).Get()
+                                               : reading.values[argument]);
+      }
     }
     for (size_t g = 0; g < words_.size(); ++g) {
       const at::Generator& generator = arguments[first_->generators[g].argument].toGenerator();

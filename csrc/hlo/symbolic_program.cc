@@ -92,10 +92,42 @@ std::string OpOf(const std::string& text) {
   return text.substr(begin, end - begin);
 }
 
+template <typename T>
+std::vector<double> FromBytes(const std::string& bytes) {
+  std::vector<double> elements;
+  for (size_t at = 0; at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
+    T value;
+    std::memcpy(&value, bytes.data() + at, sizeof(T));
+    elements.push_back(static_cast<double>(value));
+  }
+  return elements;
+}
+
+// "0x0700..." of Builder::ConstBytes.
+std::vector<double> FromHex(const std::string& hex, DType dtype) {
+  std::string bytes;
+  for (size_t at = 3; at + 1 < hex.size(); at += 2) {
+    int byte = 0;
+    std::from_chars(hex.data() + at, hex.data() + at + 2, byte, 16);
+    bytes += static_cast<char>(byte);
+  }
+  switch (dtype) {
+    case DType::kI32: return FromBytes<int32_t>(bytes);
+    case DType::kI64: return FromBytes<int64_t>(bytes);
+    case DType::kF32: return FromBytes<float>(bytes);
+    case DType::kF64: return FromBytes<double>(bytes);
+    default: Refuse("a constant that depends on a size");
+  }
+}
+
 // "1.0" or "[1, 2]" of "... dense<[1, 2]> : ...".
-std::vector<double> ElementsOf(const std::string& text) {
+std::vector<double> ElementsOf(const std::string& text, DType dtype) {
   const size_t begin = text.find("dense<") + 6, end = text.find("> : ", begin);
   std::string list = text.substr(begin, end - begin);
+  if (list.starts_with("\"0x")) {
+    list.pop_back();
+    return FromHex(list, dtype);
+  }
   std::erase_if(list, [](char c) { return c == '[' || c == ']' || c == ' '; });
   std::vector<double> elements;
   for (size_t at = 0; at < list.size();) {
@@ -271,9 +303,9 @@ class SymbolicProgram::Fitter {
   }
 
   void FitConstant(const std::vector<const Builder::Instruction*>& same, Instruction& made) const {
-    std::vector<std::vector<double>> values;
-    for (const auto* other : same) values.push_back(ElementsOf(other->text));
     const SymbolicType& type = program_->types_.at(made.first_result);
+    std::vector<std::vector<double>> values;
+    for (const auto* other : same) values.push_back(ElementsOf(other->text, type.dtype));
     if (!type.is_static()) Refuse("a constant whose length depends on a size");
     for (size_t e = 0; e < values[0].size(); ++e) {
       std::vector<double> element;

@@ -3,13 +3,12 @@
 What is padded is filled with all-ones bytes (NaN, or -1) here, so that padding which gets into a result shows.
 """
 
-import random
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch import nn
+
 from torch.nn import functional as F
 
 import torchtpu
