@@ -17,8 +17,9 @@ bool Fits(const at::Tensor& query, const at::Tensor& key, const at::Tensor& valu
       return false;
     if (t->scalar_type() != query.scalar_type()) return false;
   }
-  return key.sym_size(0) == query.sym_size(0) && value.sym_size(0) == query.sym_size(0) && key.sym_size(1) == value.sym_size(1) &&
-         key.sym_size(2) == value.sym_size(2) && key.sym_size(3) == query.sym_size(3) && query.sym_size(1) % key.sym_size(1) == 0;
+  return key.sym_size(0) == query.sym_size(0) && value.sym_size(0) == query.sym_size(0) &&
+         key.sym_size(1) == value.sym_size(1) && key.sym_size(2) == value.sym_size(2) &&
+         key.sym_size(3) == query.sym_size(3) && query.sym_size(1) % key.sym_size(1) == 0;
 }
 
 int64_t ChooseAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,

@@ -140,8 +140,9 @@ class BucketedGraph::Maker {
     made_->geometries_.resize(arguments_.size());
     for (size_t i = 0; i < arguments_.size(); ++i) {
       if (!symbolic_.which[i] || !arguments_[i].isTensor()) continue;
-      made_->geometries_[i] = {FitList([&](size_t k) -> const Ints& { return described_[k].at(i).sizes; }, "a size"),
-                               FitList([&](size_t k) -> const Ints& { return described_[k].at(i).strides; }, "a stride")};
+      made_->geometries_[i] = {
+          FitList([&](size_t k) -> const Ints& { return described_[k].at(i).sizes; }, "a size"),
+          FitList([&](size_t k) -> const Ints& { return described_[k].at(i).strides; }, "a stride")};
     }
   }
 
@@ -159,7 +160,8 @@ class BucketedGraph::Maker {
           Fit([&](size_t k) { return static_cast<int64_t>(captured_[k]->storages[s].size_bytes); }, "a storage"));
     }
     for (size_t g = 0; g < first.generators.size(); ++g) {
-      made_->words_.push_back(Fit([&](size_t k) { return captured_[k]->generators[g].words; }, "a count of random words"));
+      made_->words_.push_back(
+          Fit([&](size_t k) { return captured_[k]->generators[g].words; }, "a count of random words"));
     }
     for (size_t r = 0; r < first.results.size(); ++r) FitResult(r);
   }
@@ -206,7 +208,8 @@ class BucketedGraph::Maker {
     std::vector<hlo::PaddedType> outputs;
     const int64_t words = made_->rng_words_.At(range_.high);
     auto known = std::make_shared<std::vector<hlo::PaddedType>>();
-    const auto emit = [padded, inputs, words, known](hlo::Builder& b, std::span<const hlo::Value> bound, hlo::Value rng) {
+    const auto emit = [padded, inputs, words, known](hlo::Builder& b, std::span<const hlo::Value> bound,
+                                                     hlo::Value rng) {
       std::vector<hlo::Value> parameters(bound.begin(), bound.begin() + static_cast<int64_t>(inputs));
       parameters.push_back(rng);
       hlo::PaddedProgram::Emission emission = padded->Emit(b, parameters, bound.subspan(inputs));
@@ -264,7 +267,8 @@ bool BucketedGraph::Geometry::Fits(const at::Tensor& tensor, const Ints& symbols
 ValuePtr BucketedGraph::PaddedInput(const at::Tensor& tensor, const hlo::PaddedType& type, const Ints& symbols) const {
   runtime::Slot& slot = SlotOf(tensor);
   const Ints box = At(type.box, symbols);
-  if (const auto padded = slot.padded(); padded && padded->box == box && padded->whole->type().dtype == type.type.dtype) {
+  if (const auto padded = slot.padded();
+      padded && padded->box == box && padded->whole->type().dtype == type.type.dtype) {
     return ValueOrRaise(runtime::Resized(*padded, type.type.dims));
   }
   ValuePtr value = slot.Get();
@@ -305,9 +309,9 @@ std::optional<CompiledGraph::Values> BucketedGraph::Run(const Values& arguments,
     }
     for (size_t g = 0; g < words_.size(); ++g) {
       const at::Generator& generator = arguments[first_->generators[g].argument].toGenerator();
-      inputs.push_back(c10::make_intrusive<runtime::Value>(*device_, runtime::RngStateType(),
-                                                           NextState(generator, static_cast<c10::DeviceIndex>(device_->index()),
-                                                                     words_[g].At(symbols))));
+      inputs.push_back(c10::make_intrusive<runtime::Value>(
+          *device_, runtime::RngStateType(),
+          NextState(generator, static_cast<c10::DeviceIndex>(device_->index()), words_[g].At(symbols))));
     }
     inputs.insert(inputs.end(), first_->constants.begin(), first_->constants.end());
     for (int64_t symbol : symbols) {
@@ -316,8 +320,7 @@ std::optional<CompiledGraph::Values> BucketedGraph::Run(const Values& arguments,
     std::string rng;
     if (op_->rng_words() > 0)
       rng = NextState(std::nullopt, static_cast<c10::DeviceIndex>(device_->index()), rng_words_.At(symbols));
-    const runtime::Recorded values =
-        ValueOrRaise(runtime::Record(*device_, op_, std::move(inputs), std::move(rng)));
+    const runtime::Recorded values = ValueOrRaise(runtime::Record(*device_, op_, std::move(inputs), std::move(rng)));
     for (size_t s = 0; s < storages.size(); ++s) {
       const int output = first_->storages[s].output;
       if (output >= 0) Store(*storages[s].unsafeGetStorageImpl(), output, values[output], symbols);

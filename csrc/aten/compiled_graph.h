@@ -49,8 +49,9 @@ class CompiledGraph {
   };
   // Arguments whose sizes, or values, follow from a few symbols.
   struct Symbolic {
-    std::vector<bool> which;                                                 // by argument
-    std::function<std::vector<ArgumentAt>(const hlo::Ints& point)> describe;  // all arguments; the others' do not matter
+    std::vector<bool> which;  // by argument
+    std::function<std::vector<ArgumentAt>(const hlo::Ints& point)>
+        describe;  // all arguments; the others' do not matter
   };
   // As Run, by a program for all sizes with low <= symbol <= high. Nothing where these arguments need the exact program;
   // raises NotImplementedError where the function cannot be made such a program.

@@ -273,8 +273,8 @@ class GraphBuilder {
       const at::Tensor& tensor = stand_ins_[i].toTensor();
       if (!IsTpu(tensor)) continue;
       const at::Tensor& argument = arguments_[i].toTensor();
-      TORCH_CHECK_NOT_IMPLEMENTED(!IsTpu(argument) || tensor.storage().nbytes() == argument.storage().nbytes(),
-                                  name_, ": an argument's storage is resized, which a program cannot do");
+      TORCH_CHECK_NOT_IMPLEMENTED(!IsTpu(argument) || tensor.storage().nbytes() == argument.storage().nbytes(), name_,
+                                  ": an argument's storage is resized, which a program cannot do");
       ValuePtr now = SlotOf(tensor).Get();
       if (!now || now == values_[i]) continue;
       written_.emplace(static_cast<int>(i), static_cast<int>(results_.size()));

@@ -23,8 +23,8 @@ struct CapturedGraph {
     c10::ScalarType dtype = c10::ScalarType::Undefined;
     hlo::View view;
   };
-  runtime::OpPtr op;                // null when there is nothing to compute
-  std::vector<int> inputs;          // arguments whose Values the op takes, in order
+  runtime::OpPtr op;                         // null when there is nothing to compute
+  std::vector<int> inputs;                   // arguments whose Values the op takes, in order
   std::vector<runtime::ValuePtr> constants;  // then these, which the function found elsewhere
   std::vector<runtime::ValuePtr> watched;    // of them, those that a tensor outside has
   std::vector<Storage> storages;

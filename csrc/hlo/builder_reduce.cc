@@ -273,8 +273,7 @@ std::vector<Value> Builder::AssociativeScan(std::span<const Value> xs, int64_t d
   std::vector<Value> arrays(xs.begin(), xs.end());
   if (reverse)
     for (Value& x : arrays) x = Reverse(x, Ints{dim});
-  std::vector<Value> out =
-      comparable_ ? DoublingScan(*this, arrays, dim, combine) : Scan(*this, arrays, dim, combine);
+  std::vector<Value> out = comparable_ ? DoublingScan(*this, arrays, dim, combine) : Scan(*this, arrays, dim, combine);
   if (reverse)
     for (Value& x : out) x = Reverse(x, Ints{dim});
   return out;

@@ -30,7 +30,9 @@ class PaddedEmitter {
   std::vector<Value> Instantiate(const Instruction& i, std::span<const Laid> operands);
   void SetResults(const Instruction& i, std::span<const Value> values, const Axes& axes);
   std::vector<Laid> Operands(const Instruction& i) const;
-  const Sizes& ResultSizes(const Instruction& i, int32_t r = 0) const { return program_.TypeOf(i.first_result + r).dims; }
+  const Sizes& ResultSizes(const Instruction& i, int32_t r = 0) const {
+    return program_.TypeOf(i.first_result + r).dims;
+  }
   Type PaddedResult(const Instruction& i, int32_t r = 0) const;
 
   bool DoesNothing(const Instruction& i) const;

@@ -25,8 +25,8 @@ void PaddedEmitter::Gather(const Instruction& i) {
   std::vector<Laid> operands = Operands(i);
   Laid &x = operands[0], &index = operands[1];
   const Ints offsets = i.Numbers("offset_dims = ["), collapsed = i.Numbers("collapsed_slice_dims = ["),
-             batching = i.Numbers("operand_batching_dims = ["), index_batching = i.Numbers("start_indices_batching_dims = ["),
-             map = i.Numbers("start_index_map = [");
+             batching = i.Numbers("operand_batching_dims = ["),
+             index_batching = i.Numbers("start_indices_batching_dims = ["), map = i.Numbers("start_index_map = [");
   const std::vector<Polynomial> slices = i.List("slice_sizes = array<i64: ");
   const int64_t vector_dim = VectorDim(i);
   for (size_t k = 0; k < batching.size(); ++k) lay_.MergeDims(x, batching[k], index, index_batching[k]);
@@ -102,7 +102,8 @@ void PaddedEmitter::Scatter(const Instruction& i) {
   Ints batch_dims;
   for (int64_t d = 0; d < static_cast<int64_t>(index.axes.size()); ++d)
     if (d != vector_dim) batch_dims.push_back(d);
-  const bool masks = std::any_of(batch_dims.begin(), batch_dims.end(), [&](int64_t d) { return !IsStatic(index.axes[d]); });
+  const bool masks =
+      std::any_of(batch_dims.begin(), batch_dims.end(), [&](int64_t d) { return !IsStatic(index.axes[d]); });
   index.value = lay_.Masked(index, batch_dims, b_.ConstInt(-1, index.value.dtype()));
   Instruction changed = i;
   for (Piece& piece : changed.pieces) {

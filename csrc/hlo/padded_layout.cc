@@ -17,7 +17,9 @@ std::vector<Polynomial> SizesOf(const Axis& axis) {
 // Factors in order, given out to dimensions of known sizes.
 class Dealer {
  public:
-  explicit Dealer(const Axis& factors) : factors_(Normalised(factors)) { std::reverse(factors_.begin(), factors_.end()); }
+  explicit Dealer(const Axis& factors) : factors_(Normalised(factors)) {
+    std::reverse(factors_.begin(), factors_.end());
+  }
 
   // The factors of the next dimension, if its border falls between two.
   std::optional<Axis> Deal(const Polynomial& size) {
@@ -143,7 +145,8 @@ Value Layouts::Valid(const Axis& axis) {
   const std::vector<Polynomial> sizes = SizesOf(axis);
   if (const auto it = valid_.find(sizes); it != valid_.end()) return it->second;
   const Ints dims = Padded(sizes);
-  if (NumElements(dims) > std::numeric_limits<int32_t>::max()) Fail("padding", "fewer than 2^31 places", ToString(dims));
+  if (NumElements(dims) > std::numeric_limits<int32_t>::max())
+    Fail("padding", "fewer than 2^31 places", ToString(dims));
   Value valid;
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i].is_constant()) continue;
@@ -172,7 +175,8 @@ Value Layouts::Masked(const Laid& x, std::span<const int64_t> dims, Value fill) 
 // For each place of `target`, the place of the same element in `source`.
 Value Layouts::PlacesOf(const Axis& target, const Axis& source) {
   const Ints dims = Padded(SizesOf(target));
-  if (NumElements(dims) > std::numeric_limits<int32_t>::max()) Fail("padding", "fewer than 2^31 places", ToString(dims));
+  if (NumElements(dims) > std::numeric_limits<int32_t>::max())
+    Fail("padding", "fewer than 2^31 places", ToString(dims));
   Value index = b_.ConstInt(0, DType::kI32);
   Polynomial stride = 1;
   for (size_t i = target.size(); i-- > 0;) {
@@ -219,8 +223,7 @@ Laid Layouts::WithAxes(Laid x, const Axes& axes) {
 }
 
 Laid Layouts::Linear(Laid x, int64_t dim) {
-  return IsLinear(x.axes[dim]) && x.axes[dim].size() <= 1 ? x
-                                                          : WithAxis(x, dim, LinearAxis(SizeOf(x.axes[dim])));
+  return IsLinear(x.axes[dim]) && x.axes[dim].size() <= 1 ? x : WithAxis(x, dim, LinearAxis(SizeOf(x.axes[dim])));
 }
 
 namespace {
@@ -258,9 +261,9 @@ Laid Layouts::Reshape(Laid x, std::span<const Polynomial> sizes) {
   if (std::find(sizes.begin(), sizes.end(), Polynomial(0)) != sizes.end())
     return {b_.Reshape(x.value, Padded(sizes)), LinearAxes(sizes)};
   // Groups of dimensions that hold the same elements on both sides.
-  Axes merged;                    // per group, its factors as they lie
-  Axes wanted;                    // and as they have to
-  Axes result;                    // per dimension of the result
+  Axes merged;  // per group, its factors as they lie
+  Axes wanted;  // and as they have to
+  Axes result;  // per dimension of the result
   size_t in = 0, out = 0;
   const size_t rank = x.axes.size();
   while (in < rank || out < sizes.size()) {

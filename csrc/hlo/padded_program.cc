@@ -77,7 +77,8 @@ void PaddedEmitter::Constant(const Instruction& i) {
     std::string text;
     for (const Piece& piece : i.pieces) text += piece.text;
     const size_t begin = text.find("dense<") + 6, end = text.rfind("> : ");
-    return Set(i.first_result, {b_.Literal(text.substr(begin, end - begin), {type.dtype, lay_.Padded(type.dims)}), axes});
+    return Set(i.first_result,
+               {b_.Literal(text.substr(begin, end - begin), {type.dtype, lay_.Padded(type.dims)}), axes});
   }
   std::vector<Value> values;
   for (const SymbolicProgram::Element& element : i.elements) {
@@ -183,16 +184,53 @@ void PaddedEmitter::Emit(const Instruction& i) {
     return Set(i.first_result, std::move(x));
   }
   if (i.op == "stablehlo.cholesky" || i.op == "stablehlo.triangular_solve") return Batched(i, 2);
-  if (i.op == "stablehlo.fft")
-    return Batched(i, static_cast<int64_t>(i.List("length = [").size()));
-  static constexpr std::string_view kElementwise[] = {
-      "abs",     "add",         "and",      "atan2",       "bitcast_convert", "cbrt",       "ceil",
-      "clamp",   "compare",     "complex",  "convert",     "cosine",          "divide",     "exponential",
-      "floor",   "imag",        "is_finite", "log",        "log_plus_one",    "logistic",   "maximum",
-      "minimum", "multiply",    "negate",   "not",         "optimization_barrier", "or",    "popcnt",
-      "power",   "real",        "remainder", "rsqrt",      "select",          "shift_left", "sign",
-      "sine",    "sqrt",        "subtract", "tan",         "tanh",            "xor",        "count_leading_zeros",
-      "exponential_minus_one",  "round_nearest_even",      "shift_right_arithmetic",        "shift_right_logical"};
+  if (i.op == "stablehlo.fft") return Batched(i, static_cast<int64_t>(i.List("length = [").size()));
+  static constexpr std::string_view kElementwise[] = {"abs",
+                                                      "add",
+                                                      "and",
+                                                      "atan2",
+                                                      "bitcast_convert",
+                                                      "cbrt",
+                                                      "ceil",
+                                                      "clamp",
+                                                      "compare",
+                                                      "complex",
+                                                      "convert",
+                                                      "cosine",
+                                                      "divide",
+                                                      "exponential",
+                                                      "floor",
+                                                      "imag",
+                                                      "is_finite",
+                                                      "log",
+                                                      "log_plus_one",
+                                                      "logistic",
+                                                      "maximum",
+                                                      "minimum",
+                                                      "multiply",
+                                                      "negate",
+                                                      "not",
+                                                      "optimization_barrier",
+                                                      "or",
+                                                      "popcnt",
+                                                      "power",
+                                                      "real",
+                                                      "remainder",
+                                                      "rsqrt",
+                                                      "select",
+                                                      "shift_left",
+                                                      "sign",
+                                                      "sine",
+                                                      "sqrt",
+                                                      "subtract",
+                                                      "tan",
+                                                      "tanh",
+                                                      "xor",
+                                                      "count_leading_zeros",
+                                                      "exponential_minus_one",
+                                                      "round_nearest_even",
+                                                      "shift_right_arithmetic",
+                                                      "shift_right_logical"};
   const std::string_view op = i.op;
   const bool chlo = op.starts_with("chlo.");
   if (!i.has_region && (chlo || (op.starts_with("stablehlo.") &&

@@ -27,7 +27,8 @@ void PaddedEmitter::ReduceWindow(const Instruction& i) {
   const size_t count = static_cast<size_t>(i.result_count);
   std::vector<Laid> arrays(operands.begin(), operands.begin() + static_cast<int64_t>(count));
   Axes axes = lay_.Merge(arrays);
-  const std::vector<Polynomial> padding = i.List("padding = dense<[["), window = i.List("window_dimensions = array<i64: ");
+  const std::vector<Polynomial> padding = i.List("padding = dense<[["),
+                                window = i.List("window_dimensions = array<i64: ");
   const Sizes& sizes = ResultSizes(i);
   Ints dims;
   for (size_t d = 0; d < axes.size(); ++d) {
@@ -43,9 +44,9 @@ void PaddedEmitter::ReduceWindow(const Instruction& i) {
     // A window that grows with the size must reach past the ends anyway.
     const Polynomial behind = low - last, ahead = window[d] - SizeOf(axes[d]);
     const bool fits = window[d].is_constant() ? low.is_constant()
-                      : low.is_constant()     ? ahead.is_constant() && ahead.constant() >= 0
-                                              : behind.is_constant() && behind.constant() >= 0 &&
-                                                (window[d] - low).is_constant();
+                      : low.is_constant()
+                          ? ahead.is_constant() && ahead.constant() >= 0
+                          : behind.is_constant() && behind.constant() >= 0 && (window[d] - low).is_constant();
     if (!fits) RefusePadding(i.op, "its window depends on a size");
     axes[d] = LinearAxis(sizes[d]);
   }

@@ -154,7 +154,8 @@ Samples::Samples(std::span<const int64_t> given_low, std::span<const int64_t> hi
 }
 
 std::optional<Polynomial> Samples::Fit(std::span<const int64_t> values) const {
-  if (std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == values[0]; })) return Polynomial(values[0]);
+  if (std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == values[0]; }))
+    return Polynomial(values[0]);
   if (inverse_.empty()) return std::nullopt;
   Polynomial fitted;
   for (size_t i = 0; i < basis_.size(); ++i) {

@@ -230,7 +230,8 @@ class SymbolicProgram::Fitter {
       std::vector<int64_t> sizes;
       for (const auto& sample : samples_) {
         const Type& other = sample->TypeOf(id);
-        if (other.dims.size() != rank || other.dtype != type.dtype) Refuse("a value is of another rank for another size");
+        if (other.dims.size() != rank || other.dtype != type.dtype)
+          Refuse("a value is of another rank for another size");
         sizes.push_back(other.dims[d]);
       }
       type.dims.push_back(FitNumber(sizes, "a dimension"));

@@ -45,7 +45,7 @@ class SymbolicProgram {
 
     // The list of numbers after `label`, which ends with the opening bracket; `skip` such lists are passed over.
     std::vector<Polynomial> List(std::string_view label) const;
-    Ints Numbers(std::string_view label) const;  // of numbers that are the same for all sizes
+    Ints Numbers(std::string_view label) const;                // of numbers that are the same for all sizes
     std::optional<size_t> Find(std::string_view label) const;  // the piece that ends with the label, or contains it
   };
 

@@ -82,8 +82,7 @@ void SetPaddingByte(char byte) { padding_byte.store(byte); }
 ValuePtr Cut(const Padded& padded) {
   const Capture::Pause pause;
   Device& device = padded.whole->device();
-  Result<Recorded> recorded =
-      Record(device, CutOp(padded.whole->type(), padded.box, padded.type), {padded.whole}, {});
+  Result<Recorded> recorded = Record(device, CutOp(padded.whole->type(), padded.box, padded.type), {padded.whole}, {});
   if (recorded.ok()) return (*recorded)[0];
   auto failed = c10::make_intrusive<Value>(device, padded.type);
   failed->Fail(std::make_shared<const Status>(recorded.status()));
@@ -92,8 +91,8 @@ ValuePtr Cut(const Padded& padded) {
 
 Result<ValuePtr> Resized(const Padded& padded, const Ints& dims) {
   if (dims == padded.whole->type().dims) return padded.whole;
-  TPU_ASSIGN_OR_RETURN(Recorded recorded, Record(padded.whole->device(), ResizeOp(padded.whole->type(), dims),
-                                                 {padded.whole}, {}));
+  TPU_ASSIGN_OR_RETURN(Recorded recorded,
+                       Record(padded.whole->device(), ResizeOp(padded.whole->type(), dims), {padded.whole}, {}));
   return recorded[0];
 }
 
@@ -103,9 +102,8 @@ Result<ValuePtr> PaddedOnHost(Value& value, const Ints& box, const Ints& dims) {
   TPU_RETURN_IF_ERROR(ReadToHost(value, bytes.data(), bytes.size()));
   auto type = std::make_shared<const Type>(Type{value.type().dtype, dims});
   std::string whole(Bytes(*type), padding_byte.load());
-  ForRows(box, dims, item, [&](size_t at, size_t from, size_t size) {
-    std::memcpy(whole.data() + at, bytes.data() + from, size);
-  });
+  ForRows(box, dims, item,
+          [&](size_t at, size_t from, size_t size) { std::memcpy(whole.data() + at, bytes.data() + from, size); });
   Device& device = value.device();
   TPU_RETURN_IF_ERROR(device.CheckUsable());
   TPU_ASSIGN_OR_RETURN(pjrt::Buffer buffer,

@@ -99,8 +99,13 @@ void Check(const std::vector<Shape>& shapes, const Body& body, int64_t low = 2, 
 const Shape kMatrix = [](int64_t n) { return Ints{2, n, 3}; };
 
 TEST(Padded, ElementwiseAndBroadcast) {
-  Check({kMatrix, [](int64_t n) { return Ints{n, 1}; }},
-        [](Builder& b, std::span<const Value> x, int64_t n) { return Values{b.Exp(x[0]) + x[1], x[0] * double(n)}; });
+  Check({kMatrix,
+         [](int64_t n) {
+           return Ints{n, 1};
+         }},
+        [](Builder& b, std::span<const Value> x, int64_t n) {
+          return Values{b.Exp(x[0]) + x[1], x[0] * double(n)};
+        });
 }
 
 TEST(Padded, Reductions) {
@@ -135,18 +140,25 @@ TEST(Padded, MergedDimensions) {
 TEST(Padded, SlicesFromBothEnds) {
   Check({kMatrix}, [](Builder& b, std::span<const Value> x, int64_t n) {
     return Values{b.SliceDim(x[0], 1, n - 1, n), b.SliceDim(x[0], 1, 1, n), b.SliceDim(x[0], 1, 0, n - 2),
-                  b.SliceDim(x[0], 1, n - 2, n), b.Reverse(x[0], Ints{1}), b.SliceDim(x[0], 2, 0, 3, 2)};
+                  b.SliceDim(x[0], 1, n - 2, n), b.Reverse(x[0], Ints{1}),  b.SliceDim(x[0], 2, 0, 3, 2)};
   });
 }
 
 TEST(Padded, JoinsAndPads) {
-  Check({kMatrix, [](int64_t) { return Ints{2, 1, 3}; }}, [](Builder& b, std::span<const Value> x, int64_t n) {
-    Value fill = b.Const(7, kF32);
-    return Values{b.Concat(std::array{x[0], x[1]}, 1), b.Concat(std::array{x[1], x[0], x[0]}, 1),
-                  b.Concat(std::array{x[0], x[0]}, 0), b.Pad(x[0], fill, Ints{0, 2, 0}, Ints{1, 1, 0}),
-                  b.Pad(x[0], fill, Ints{0, n, 0}, Ints{0, 0, 0}), b.Pad(x[0], fill, Ints{0, -1, 0}, Ints{0, -1, 1}),
-                  b.Pad(x[0], fill, Ints{0, 0, 0}, Ints{0, 0, 0}, Ints{0, 1, 0})};
-  });
+  Check({kMatrix,
+         [](int64_t) {
+           return Ints{2, 1, 3};
+         }},
+        [](Builder& b, std::span<const Value> x, int64_t n) {
+          Value fill = b.Const(7, kF32);
+          return Values{b.Concat(std::array{x[0], x[1]}, 1),
+                        b.Concat(std::array{x[1], x[0], x[0]}, 1),
+                        b.Concat(std::array{x[0], x[0]}, 0),
+                        b.Pad(x[0], fill, Ints{0, 2, 0}, Ints{1, 1, 0}),
+                        b.Pad(x[0], fill, Ints{0, n, 0}, Ints{0, 0, 0}),
+                        b.Pad(x[0], fill, Ints{0, -1, 0}, Ints{0, -1, 1}),
+                        b.Pad(x[0], fill, Ints{0, 0, 0}, Ints{0, 0, 0}, Ints{0, 1, 0})};
+        });
 }
 
 TEST(Padded, RunTimePlaces) {
@@ -189,23 +201,32 @@ TEST(Padded, GatherAndScatter) {
 }
 
 TEST(Padded, Convolution) {
-  Check({[](int64_t n) { return Ints{2, 3, n}; }, [](int64_t) { return Ints{4, 3, 3}; }},
-        [](Builder& b, std::span<const Value> x, int64_t) {
-          ConvDims d;
-          d.padding_low = d.padding_high = {1};
-          return Values{b.Convolution(x[0], x[1], d)};
-        },
-        3, 8);
+  Check(
+      {[](int64_t n) {
+         return Ints{2, 3, n};
+       },
+       [](int64_t) {
+         return Ints{4, 3, 3};
+       }},
+      [](Builder& b, std::span<const Value> x, int64_t) {
+        ConvDims d;
+        d.padding_low = d.padding_high = {1};
+        return Values{b.Convolution(x[0], x[1], d)};
+      },
+      3, 8);
 }
 
 TEST(Padded, RefusesWhatIsNoPolynomial) {
-  const Built built = Sample({kMatrix}, [](Builder& b, std::span<const Value> x, int64_t n) {
-    return Values{b.SliceDim(x[0], 1, 0, n, 2)};
-  }, 9, 16);
+  const Built built = Sample(
+      {kMatrix}, [](Builder& b, std::span<const Value> x, int64_t n) { return Values{b.SliceDim(x[0], 1, 0, n, 2)}; },
+      9, 16);
   EXPECT_THROW(SymbolicProgram::Fit(built.points, built.builders, built.results), BuildError);
-  const Built clipped = Sample({kMatrix}, [](Builder& b, std::span<const Value> x, int64_t n) {
-    return Values{b.SliceDim(x[0], 1, 0, std::min<int64_t>(n, 12))};
-  }, 9, 16);
+  const Built clipped = Sample(
+      {kMatrix},
+      [](Builder& b, std::span<const Value> x, int64_t n) {
+        return Values{b.SliceDim(x[0], 1, 0, std::min<int64_t>(n, 12))};
+      },
+      9, 16);
   EXPECT_THROW(SymbolicProgram::Fit(clipped.points, clipped.builders, clipped.results), BuildError);
 }
 
