@@ -55,7 +55,11 @@ def _compile(graph: torch.fx.GraphModule, device: int, kind: str) -> Boxed:
     def compiled(arguments: list[Any]) -> Sequence[Any]:
         nonlocal run
         if buckets is not None and run is program:
-            results = buckets.run(program, arguments)
+            recorder.sampling = True
+            try:
+                results = buckets.run(program, arguments)
+            finally:
+                recorder.sampling = False
             if results is not None:
                 return results
             recorder.failed = None  # the exact program will say so
@@ -77,9 +81,15 @@ class _Recorder(torch.fx.Interpreter):
     """Runs a graph's ops on stand-ins, and remembers the node that could not."""
 
     failed: torch.fx.Node | None = None
+    sampling = False  # at other sizes than the call's, which the graph may not be valid for
 
     def record(self, arguments: list[Any]) -> list[Any]:
-        results = self.run(*arguments)
+        try:
+            results = self.run(*arguments)
+        except Exception as error:
+            if not self.sampling or isinstance(error, NotImplementedError):
+                raise
+            raise NotImplementedError(f"the graph is not valid for other sizes: {error}") from error
         (output,) = self.module.graph.find_nodes(op="output")
         known = values_of(self.module.graph.find_nodes(op="placeholder"), arguments)
         return [_as_promised(result, node, known) for result, node in zip(results, output.args[0], strict=True)]

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-
 from torch.nn import functional as F
 
 import torchtpu
@@ -120,7 +119,7 @@ PADDED: dict[str, Callable[[torch.Tensor], Any]] = {
 }
 
 
-# A scan over all elements takes more steps within the first bucket; a size as the divisor of an index is no simple constant.
+# A scan of all elements takes more steps within the first bucket; a size that an index is divided by is no constant.
 PARTLY = {"flat", "halves", "scatter"}
 
 
