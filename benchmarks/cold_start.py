@@ -26,6 +26,7 @@ layers, width, peer = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "peer"
 if peer:
     import peer
 import torch
+import torch._dynamo  # PyTorch's optimizers import it on every device; the peer has by now
 if not peer:
     import torchtpu
 sys.path.append(sys.argv[4])

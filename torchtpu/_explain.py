@@ -173,6 +173,8 @@ def _breaks() -> Counter[str]:
             counts[broken.reason.split("\n")[0] + place] += 1
     if graph := sys.modules.get("torchtpu._graph"):
         counts.update(graph.splits)
+    if dynamic := sys.modules.get("torchtpu._dynamic"):
+        counts.update({f"one program a size: {reason}": count for reason, count in dynamic.exact.items()})
     return counts
 
 

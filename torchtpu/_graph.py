@@ -18,6 +18,7 @@ from torch.fx.passes.split_module import split_module
 from torch.utils._python_dispatch import _disable_current_modes
 
 from torchtpu import _C
+from torchtpu._dynamic import Buckets, at, values_of
 
 _log = logging.getLogger(__name__)
 
@@ -41,16 +42,27 @@ def _compile(graph: torch.fx.GraphModule, device: int, kind: str) -> Boxed:
         return _split(graph, eager, device, kind, "it draws the host's random numbers")
     host_results = _move_from_host(graph, device)
     recorder = _Recorder(graph)
-    run: Boxed = _C._CompiledGraph(
+    buckets = Buckets.of(graph)
+    program = _C._CompiledGraph(
         name=f"compiled {kind}",
         device=device,
         stand_ins="placeholders",
         host_results=host_results,
         function=recorder.record,
     )
+    run: Boxed = program
 
     def compiled(arguments: list[Any]) -> Sequence[Any]:
         nonlocal run
+        if buckets is not None and run is program:
+            recorder.sampling = True
+            try:
+                results = buckets.run(program, arguments)
+            finally:
+                recorder.sampling = False
+            if results is not None:
+                return results
+            recorder.failed = None  # the exact program will say so
         try:
             return run(arguments)
         except NotImplementedError as error:
@@ -69,11 +81,18 @@ class _Recorder(torch.fx.Interpreter):
     """Runs a graph's ops on stand-ins, and remembers the node that could not."""
 
     failed: torch.fx.Node | None = None
+    sampling = False  # at other sizes than the call's, which the graph may not be valid for
 
     def record(self, arguments: list[Any]) -> list[Any]:
-        results = self.run(*arguments)
+        try:
+            results = self.run(*arguments)
+        except Exception as error:
+            if not self.sampling or isinstance(error, NotImplementedError):
+                raise
+            raise NotImplementedError(f"the graph is not valid for other sizes: {error}") from error
         (output,) = self.module.graph.find_nodes(op="output")
-        return [_as_promised(result, node) for result, node in zip(results, output.args[0], strict=True)]
+        known = values_of(self.module.graph.find_nodes(op="placeholder"), arguments)
+        return [_as_promised(result, node, known) for result, node in zip(results, output.args[0], strict=True)]
 
     def run_node(self, n: torch.fx.Node) -> Any:
         try:
@@ -105,13 +124,13 @@ class _Recorder(torch.fx.Interpreter):
             _C._draw_from(None)
 
 
-def _as_promised(result: Any, node: Any) -> Any:
+def _as_promised(result: Any, node: Any, known: dict[Any, Any]) -> Any:
     """The result with the strides that the graph was traced with: later graphs count on them."""
     promised = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
     if not isinstance(result, torch.Tensor) or not isinstance(promised, torch.Tensor):
         return result
-    strides = promised.stride()
-    if strides == result.stride() or not all(isinstance(s, int) for s in strides) or result.numel() == 0:
+    strides = at(promised.stride(), known)
+    if strides is None or strides == result.stride() or result.numel() == 0:
         return result
     if all(size == 1 or a == b for size, a, b in zip(result.shape, strides, result.stride(), strict=True)):
         return result

@@ -1,8 +1,11 @@
 #include "aten/call.h"
 
+#include <ATen/Context.h>
 #include <ATen/ops/_local_scalar_dense.h>
 #include <c10/core/DefaultDtype.h>
 
+#include <algorithm>
+#include <bit>
 #include <unordered_map>
 
 #include "aten/guard.h"
@@ -37,7 +40,7 @@ void AddScalarToKey(CallKey& key, const c10::Scalar& s) {
 
 class Reader {
  public:
-  Reader(Call& call, bool bake_scalars) : call_(call), bake_scalars_(bake_scalars) {}
+  Reader(Call& call, bool bake_scalars, bool places) : call_(call), bake_scalars_(bake_scalars), places_(places) {}
 
   void ReadArgument(const ArgumentPlan& plan, const IValue& value, int index) {
     index_ = index;
@@ -63,10 +66,13 @@ class Reader {
         }
         ReadScalar(value.toScalar());
         break;
-      case Role::kScalarList:
+      case Role::kScalarList: {
+        const size_t before = call_.scalars.size();
         call_.key.Add(value.toListRef().size());
         for (const IValue& element : value.toListRef()) ReadScalar(element.toScalar());
+        call_.key.Add(AreEqual(c10::ArrayRef<ScalarOperand>(call_.scalars).slice(before)));
         break;
+      }
       case Role::kAttribute: ReadAttribute(value); break;
       case Role::kGenerator:
         if (!value.isNone()) call_.generator = value.toGenerator();
@@ -108,7 +114,7 @@ class Reader {
       RaiseDevices(call_, tensor);
     }
     runtime::ValuePtr v = slot.Get();
-    AddTensorToKey(call_.key, tensor, v.get(), slot, mutated);
+    AddTensorToKey(call_.key, tensor, v.get(), slot, mutated, places_);
     const int place = static_cast<int>(call_.tensors.size());
     call_.operands.push_back({Operand::kTensor, place});
     call_.tensors.push_back({&tensor, std::move(v), index_, place});
@@ -174,15 +180,24 @@ class Reader {
   }
 
   Call& call_;
-  const bool bake_scalars_;
+  const bool bake_scalars_, places_;
   int index_ = 0;
   std::optional<c10::Device> device_argument_;
 };
 
 }  // namespace
 
+bool AreEqual(c10::ArrayRef<ScalarOperand> scalars) {
+  const auto same = [](const c10::Scalar& a, const c10::Scalar& b) {
+    if (a.type() != b.type() || a.isComplex()) return false;
+    if (!a.isFloatingPoint()) return a.toLong() == b.toLong();
+    return std::bit_cast<uint64_t>(a.toDouble()) == std::bit_cast<uint64_t>(b.toDouble());  // -0 is not 0
+  };
+  return std::all_of(scalars.begin(), scalars.end(), [&](const auto& s) { return same(s.value, scalars[0].value); });
+}
+
 void AddTensorToKey(CallKey& key, const at::Tensor& tensor, const runtime::Value* value, const runtime::Slot& slot,
-                    bool storage_size) {
+                    bool storage_size, bool place) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   const auto dtype = static_cast<uint64_t>(tensor.scalar_type());
   const uint64_t rank = static_cast<uint64_t>(impl.dim());
@@ -195,7 +210,7 @@ void AddTensorToKey(CallKey& key, const at::Tensor& tensor, const runtime::Value
     key.Add((value ? kGeneral : kUninitialised) | dtype << 8 | rank << 16 | flags);
     for (int64_t s : impl.sizes()) key.Add(static_cast<uint64_t>(s));
     for (int64_t s : impl.strides()) key.Add(static_cast<uint64_t>(s));
-    key.Add(static_cast<uint64_t>(impl.storage_offset()));
+    if (place) key.Add(static_cast<uint64_t>(impl.storage_offset()));
     if (value) {
       key.Add(static_cast<uint64_t>(value->type().dtype));
       key.AddInts(value->type().dims);
@@ -235,13 +250,14 @@ void FindSharedSlots(Call* call) {
 
 }  // namespace
 
-void ReadCall(const SchemaPlan& plan, c10::ArrayRef<IValue> arguments, bool bake_scalars, Call* call) {
+void ReadCall(const SchemaPlan& plan, c10::ArrayRef<IValue> arguments, bool bake_scalars, Call* call, bool places) {
   call->plan = &plan;
   call->arguments = arguments;
-  // The default dtype is what integers divide to.
+  // The default dtype is what integers divide to. Deterministic mode decides what is refused.
   call->key.Add(static_cast<uint64_t>(runtime::CurrentMode() == runtime::Mode::kDebug) |
+                static_cast<uint64_t>(at::globalContext().deterministicAlgorithms()) << 1 |
                 static_cast<uint64_t>(c10::get_default_dtype_as_scalartype()) << 8);
-  Reader reader(*call, bake_scalars);
+  Reader reader(*call, bake_scalars, places);
   for (size_t i = 0; i < arguments.size(); ++i) {
     call->begin.push_back(static_cast<uint16_t>(call->operands.size()));
     reader.ReadArgument(plan.arguments[i], arguments[i], static_cast<int>(i));

@@ -53,13 +53,17 @@ struct Call {
   }
 };
 
+// Whether all have the same type and, to the last bit, the same value; complex ones never.
+bool AreEqual(c10::ArrayRef<ScalarOperand> scalars);
+
 // What decides how a tpu tensor is read: dtype, geometry and the type of the Value behind it (null: uninitialised).
-// `storage_size`: and, for one that is not whole, where its storage ends, which decides how it is written.
+// `place`: with where a view begins. `storage_size`: and, for one that is not whole, where its storage ends, which decides how it is written.
 void AddTensorToKey(CallKey& key, const at::Tensor& tensor, const runtime::Value* value, const runtime::Slot& slot,
-                    bool storage_size);
+                    bool storage_size, bool place = true);
 
 // Reads the arguments. `bake_scalars`: scalar values join the key (an op without a lowering). Raises for operands on
-// several devices.
-void ReadCall(const SchemaPlan& plan, c10::ArrayRef<c10::IValue> arguments, bool bake_scalars, Call* call);
+// several devices. `places`: where views begin joins the key, too.
+void ReadCall(const SchemaPlan& plan, c10::ArrayRef<c10::IValue> arguments, bool bake_scalars, Call* call,
+              bool places = true);
 
 }  // namespace tpu::aten

@@ -19,6 +19,9 @@
 
 namespace tpu::aten {
 
+struct CapturedGraph;
+class BucketedGraph;
+
 class CompiledGraph {
  public:
   using Values = std::vector<c10::IValue>;
@@ -38,6 +41,22 @@ class CompiledGraph {
 
   // Raises NotImplementedError when the function cannot be captured: it needs data, or the host. Nothing has run then.
   Values Run(const Values& arguments);
+
+  // What an argument is at certain sizes.
+  struct ArgumentAt {
+    int64_t number = 0;  // of one that is a number
+    hlo::Ints sizes, strides;
+  };
+  // Arguments whose sizes, or values, follow from a few symbols.
+  struct Symbolic {
+    std::vector<bool> which;  // by argument
+    std::function<std::vector<ArgumentAt>(const hlo::Ints& point)>
+        describe;  // all arguments; the others' do not matter
+  };
+  // As Run, by a program for all sizes with low <= symbol <= high. Nothing where these arguments need the exact program;
+  // raises NotImplementedError where the function cannot be made such a program.
+  std::optional<Values> RunBucketed(const Values& arguments, const Symbolic& symbolic, const hlo::Ints& symbols,
+                                    const hlo::Ints& low, const hlo::Ints& high);
   // How many programs it has so far.
   int64_t captures() const { return captures_; }
   // For a function under capture: ops from now on draw from this one of its arguments; without one, from the device's
@@ -45,16 +64,13 @@ class CompiledGraph {
   static void DrawFrom(const std::optional<at::Generator>& generator);
 
  private:
-  struct Captured;
-  class Reading;
-  class Builder;
-
   std::string name_;
   c10::DeviceIndex device_;
   StandIns stand_ins_;
   std::vector<bool> host_results_;
   Function function_;
-  CallTable<Captured> table_;
+  CallTable<CapturedGraph> table_;
+  CallTable<BucketedGraph> bucketed_;
   std::atomic<int64_t> captures_{0};
   std::atomic<uint64_t> generation_{0};  // of the tensors that the function found elsewhere
 };

@@ -3,12 +3,14 @@
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/_to_copy_native.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/is_set_to.h>
 #include <torch/library.h>
 
 #include "aten/errors.h"
 #include "aten/guard.h"
 #include "aten/kernel.h"
 #include "aten/tensor.h"
+#include "runtime/padding.h"
 #include "runtime/recorder.h"
 #include "runtime/stream.h"
 
@@ -39,7 +41,25 @@ void CopyFromHost(at::Tensor& self, const at::Tensor& source, bool non_blocking)
   CopyOnDevice(self, FromValue(std::move(value)));
 }
 
+// What is there padded only is read whole and cut on the host: no program for its size.
+std::optional<at::Tensor> ReadPadded(const at::Tensor& source) {
+  const runtime::Slot& slot = SlotOf(source);
+  const auto padded = slot.padded();
+  if (!padded || slot.Peek() || padded->type->dtype != ToDType(source.scalar_type())) return std::nullopt;
+  at::Tensor storage =
+      at::empty({static_cast<int64_t>(slot.size_bytes() / source.itemsize())}, at::TensorOptions(source.dtype()));
+  RaiseIfError(runtime::ReadToHost(*padded, storage.mutable_data_ptr(), storage.nbytes()));
+  at::Tensor view = storage.as_strided(source.sizes(), source.strides(), source.storage_offset());
+  view._set_conj(source.is_conj());
+  view._set_neg(source.is_neg());
+  return view;
+}
+
 void CopyToHost(at::Tensor& self, const at::Tensor& source) {
+  if (const std::optional<at::Tensor> host = ReadPadded(source)) {
+    self.copy_(*host);
+    return;
+  }
   const at::Tensor dense = Dense(source);
   const runtime::ValuePtr value = SlotOf(dense).Get();
   const bool direct = self.is_contiguous() && self.scalar_type() == source.scalar_type() &&
@@ -62,6 +82,9 @@ void CopyAcrossDevices(at::Tensor& self, const at::Tensor& source) {
 at::Tensor& Copy_(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
   if (self.is_same(source)) return self;
   if (IsTpu(self) && IsTpu(source)) {
+    // `x[i] += 1` ends so.
+    const bool same_bits = self.is_conj() == source.is_conj() && self.is_neg() == source.is_neg();
+    if (same_bits && self.scalar_type() == source.scalar_type() && self.is_set_to(source)) return self;
     if (&SlotOf(self).device() == &SlotOf(source).device()) {
       CopyOnDevice(self, source);
     } else {
@@ -91,6 +114,8 @@ at::Tensor CopyFromAndResize(const at::Tensor& self, const at::Tensor& destinati
 }
 
 at::Scalar LocalScalarDense(const at::Tensor& self) {
+  TORCH_CHECK(self.numel() > 0, "_local_scalar_dense: Empty tensor not supported");
+  if (const std::optional<at::Tensor> read = ReadPadded(self)) return at::_local_scalar_dense(*read);
   at::Tensor host = at::empty({}, at::TensorOptions().dtype(self.scalar_type()));
   const at::Tensor dense = Dense(self);
   const runtime::ValuePtr value = SlotOf(dense).Get();

@@ -51,7 +51,8 @@ class Placeholders {
       inputs.push_back(shares ? inputs[operand.slot] : input);
       tensors.push_back(std::move(copy));
     }
-    for (const IValue& argument : call.arguments) stack.push_back(Replace(argument));
+    for (const IValue& argument : call.arguments)
+      stack.push_back(MapTensors(argument, [this](const at::Tensor& t) { return Next(t); }));
   }
 
   std::vector<at::Tensor> tensors;        // per tensor operand
@@ -62,30 +63,13 @@ class Placeholders {
  private:
   at::Tensor Next(const at::Tensor& t) { return t.defined() && IsTpu(t) ? tensors[used_++] : t; }
 
-  IValue Replace(const IValue& value) {
-    if (value.isTensor()) return Next(value.toTensor());
-    if (value.isTensorList()) {
-      c10::List<at::Tensor> list;
-      for (const at::Tensor& t : value.toTensorVector()) list.push_back(Next(t));
-      return list;
-    }
-    if (value.isOptionalTensorList()) {
-      c10::List<std::optional<at::Tensor>> list;
-      for (const auto& t : value.toOptionalTensorList()) {
-        const std::optional<at::Tensor> element = t;
-        list.push_back(element ? std::optional(Next(*element)) : std::nullopt);
-      }
-      return list;
-    }
-    return value;
-  }
-
   size_t used_ = 0;
 };
 
 class Finisher {
  public:
-  Finisher(const Call& call, const Placeholders& placeholders) : call_(call), placeholders_(placeholders) {}
+  Finisher(const c10::OperatorHandle& op, const Call& call, const Placeholders& placeholders)
+      : op_(op), call_(call), placeholders_(placeholders) {}
 
   std::unique_ptr<Entry> Finish(runtime::Graph graph, const Stack& results) {
     for (size_t r = 0; r < results.size(); ++r) AddReturn(static_cast<int>(r), results[r]);
@@ -136,9 +120,11 @@ class Finisher {
     const at::Tensor& now = placeholders_.tensors[operand];
     const at::Tensor& was = *call_.tensors[operand].tensor;
     if (now.sizes() == was.sizes()) return;
+    CheckMayResize(op_, call_.tensors[operand].argument, was, now.sizes());
     entry_->resizes.push_back({operand, now.sizes().vec(), now.strides().vec()});
   }
 
+  const c10::OperatorHandle& op_;
   const Call& call_;
   const Placeholders& placeholders_;
   std::unique_ptr<Entry> entry_ = std::make_unique<Entry>();
@@ -159,7 +145,7 @@ std::unique_ptr<Entry> BuildDecomposedEntry(const c10::OperatorHandle& op, const
   Stack results = placeholders.stack;
   try {
     if (!decompose_hook(op, &results)) return nullptr;
-    return Finisher(call, placeholders).Finish(std::move(capture.graph), results);
+    return Finisher(op, call, placeholders).Finish(std::move(capture.graph), results);
   } catch (const c10::NotImplementedError&) {
     // Something in it needs the data, or the host.
     *op_by_op = runtime::Capture::Current() == &capture;

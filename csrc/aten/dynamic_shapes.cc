@@ -16,6 +16,8 @@
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
+#include <algorithm>
+
 #include "aten/tensor.h"
 
 namespace tpu::aten {
@@ -32,10 +34,9 @@ at::Tensor Compact(const at::Tensor& values, const at::Tensor& mask, int64_t cou
 }
 
 at::Tensor MaskedSelect(const at::Tensor& self, const at::Tensor& mask) {
-  TORCH_CHECK(mask.scalar_type() == c10::ScalarType::Bool || mask.scalar_type() == c10::ScalarType::Byte,
-              "masked_select: expected BoolTensor or ByteTensor for mask");
+  TORCH_CHECK(mask.scalar_type() == c10::ScalarType::Bool, "masked_select: expected BoolTensor for mask");
   const std::vector<int64_t> sizes = hlo::BroadcastDims(self.sizes().vec(), mask.sizes().vec());
-  const at::Tensor m = mask.to(c10::ScalarType::Bool).expand(sizes);
+  const at::Tensor m = mask.expand(sizes);
   return Compact(self.expand(sizes), m, m.sum().item<int64_t>());
 }
 
@@ -94,7 +95,14 @@ UniqueResult UniqueConsecutive(const at::Tensor& self, bool return_inverse, bool
 
 // Rows in lexicographic order (stable sorts from the last column to the first), then runs of equal ones.
 UniqueResult UniqueDim(const at::Tensor& self, int64_t dim, bool /*sorted*/, bool return_inverse, bool return_counts) {
-  TORCH_CHECK(self.numel() > 0, "unique_dim: expected a tensor with elements, found one of shape ", self.sizes());
+  if (self.size(dim) == 0) {
+    const auto sizes = self.sizes();
+    TORCH_CHECK(std::count(sizes.begin(), sizes.end(), 0) == 1,
+                "Number of zero sized dimensions is more than one, so unique cannot be applied ");
+    const at::Tensor none = at::empty({0}, self.options().dtype(c10::ScalarType::Long));
+    return {at::empty_like(self), none, none.clone()};
+  }
+  TORCH_CHECK(self.numel() > 0, "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
   const at::Tensor rows = self.movedim(dim, 0).reshape({self.size(dim), -1});
   at::Tensor order = at::arange(rows.size(0), self.options().dtype(c10::ScalarType::Long));
   for (int64_t column = rows.size(1) - 1; column >= 0; --column) {

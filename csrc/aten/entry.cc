@@ -1,18 +1,24 @@
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/native/TypeProperties.h>
 
 #include <algorithm>
+#include <mutex>
 #include <numeric>
+#include <string_view>
 
 #include "aten/decomposition.h"
 #include "aten/errors.h"
+#include "aten/functional_form.h"
 #include "aten/kernel.h"
 #include "aten/lowered_op.h"
 #include "aten/meta.h"
+#include "aten/refusal.h"
 #include "aten/tensor.h"
 #include "base/phase.h"
+#include "lowering/refused_argument.h"
 #include "runtime/recorder.h"
 
 namespace tpu::aten {
@@ -113,7 +119,11 @@ void GroupScalars(const Call& call, bool use_double, Entry& entry) {
         ++count;
       }
     }
-    hlo::Ints dims = list ? hlo::Ints{count} : hlo::Ints{};
+    // The usual list (a step's bias corrections) is one number for all tensors: as one parameter it leaves alike what is
+    // computed for alike tensors, so that XLA compiles that once and not once for each place in an array.
+    const bool whole = count == static_cast<int>(call.OperandsOf(scalar.argument).size());
+    const bool one = !list || (whole && AreEqual(c10::ArrayRef<ScalarOperand>(call.scalars).slice(i, count)));
+    hlo::Ints dims = one ? hlo::Ints{} : hlo::Ints{count};
     entry.scalar_groups.push_back(
         {i, count, list, std::make_shared<runtime::Type>(runtime::Type{dtype, std::move(dims)})});
     i += count;
@@ -162,6 +172,7 @@ class EntryBuilder {
     if (!(plan_.match.lowering->flags & lowering::kOwnShape)) meta_ = RunMeta(op_, call_.arguments);
     auto lowered = std::make_shared<LoweredOp>();
     if (meta_) {
+      entry_->warnings = std::move(meta_->warnings);
       AddReturns(call_, op_.schema(), meta_->returns, *entry_, &lowered->result_defined);
     } else {
       for (int r : plan_.returns) {
@@ -212,7 +223,8 @@ class EntryBuilder {
     }
     lowered.scalars.resize(call_.scalars.size());
     for (const Entry::ScalarGroup& group : entry_->scalar_groups) {
-      for (int i = 0; i < group.count; ++i) lowered.scalars[group.first + i] = {next, group.packed ? i : -1};
+      for (int i = 0; i < group.count; ++i)
+        lowered.scalars[group.first + i] = {next, group.type->dims.empty() ? -1 : i};
       input_types_.push_back(group.type);
       ++next;
     }
@@ -221,6 +233,18 @@ class EntryBuilder {
   c10::ScalarType ResultType() const {
     if (!entry_->writes.empty()) return call_.tensors[entry_->writes[0]].tensor->scalar_type();
     return entry_->outputs.at(0).dtype;
+  }
+
+  void CheckExpanded(const at::Tensor& written) {
+    const uint32_t flags = plan_.match.lowering->flags;
+    if (!(flags & (lowering::kExpanded | lowering::kExpandedWarns))) return at::assert_no_internal_overlap(written);
+    if (!(flags & lowering::kExpandedWarns) || at::has_internal_overlap(written) != at::MemOverlap::Yes) return;
+    entry_->warnings.emplace_back(
+        c10::Warning::UserWarning(), c10::SourceLocation{__func__, __FILE__, __LINE__},
+        c10::str("Use of ", op_.schema().name().substr(6),
+                 " on expanded tensors is deprecated. Please clone() the tensor before performing this operation. This "
+                 "also applies to advanced indexing e.g. tensor[mask] = scalar"),
+        /*verbatim=*/false);
   }
 
   // The result would depend on the order of reads and writes. (Here it would not, but a program that runs elsewhere cannot
@@ -238,7 +262,7 @@ class EntryBuilder {
 
   void AddWrite(LoweredOp& lowered, int operand, const at::Tensor* meta) {
     const at::Tensor& t = *call_.tensors[operand].tensor;
-    at::assert_no_internal_overlap(t);
+    CheckExpanded(t);
     CheckOverlap(operand);
     const DType dtype = ToDType(t.scalar_type());
     LoweredOp::Write write;
@@ -248,6 +272,7 @@ class EntryBuilder {
     write.slot = call_.tensors[operand].slot;
     int64_t storage_numel = static_cast<int64_t>(SlotOf(t).size_bytes() / t.itemsize());
     if (meta && meta->sizes() != t.sizes()) {
+      CheckMayResize(op_, call_.tensors[operand].argument, t, meta->sizes());
       entry_->resizes.push_back({operand, meta->sizes().vec(), meta->strides().vec()});
       write.view = {meta->sizes().vec(), meta->strides().vec(), t.storage_offset()};
       storage_numel = std::max(storage_numel, hlo::Extent(write.view));
@@ -346,6 +371,40 @@ class EntryBuilder {
 
 }  // namespace
 
+void CheckMayResize(const c10::OperatorHandle& op, int argument, const at::Tensor& tensor, c10::IntArrayRef sizes) {
+  TORCH_CHECK(op.schema().arguments()[argument].kwarg_only(), "output with shape ", tensor.sizes(),
+              " doesn't match the broadcast shape ", sizes);
+}
+
+namespace {
+
+// Turns PyTorch's process-wide deterministic mode off. One at a time; another thread's call that looks just then misses
+// at most an alert.
+class DeterministicModeOff {
+ public:
+  DeterministicModeOff() : lock_(Mutex()), warn_only_(at::globalContext().deterministicAlgorithmsWarnOnly()) {
+    at::globalContext().setDeterministicAlgorithms(false, false);
+  }
+  ~DeterministicModeOff() { at::globalContext().setDeterministicAlgorithms(true, warn_only_); }
+  DeterministicModeOff(const DeterministicModeOff&) = delete;
+  DeterministicModeOff& operator=(const DeterministicModeOff&) = delete;
+
+ private:
+  static std::mutex& Mutex() {
+    static std::mutex mutex;
+    return mutex;
+  }
+  std::lock_guard<std::mutex> lock_;
+  const bool warn_only_;
+};
+
+bool IsAlert(const std::exception& error) {
+  return at::globalContext().deterministicAlgorithms() &&
+         std::string_view(error.what()).find("does not have a deterministic implementation") != std::string_view::npos;
+}
+
+}  // namespace
+
 std::unique_ptr<Entry> BuildEntry(const c10::OperatorHandle& op, const SchemaPlan& plan, const Call& call) {
   PhaseTimer timer(Phase::kTrace);
   try {
@@ -353,11 +412,26 @@ std::unique_ptr<Entry> BuildEntry(const c10::OperatorHandle& op, const SchemaPla
     bool op_by_op = false;
     if (auto entry = BuildDecomposedEntry(op, call, &op_by_op)) return entry;
     auto entry = std::make_unique<Entry>();
-    entry->path = op_by_op ? Entry::Path::kOpByOp : Entry::Path::kHost;
+    entry->path = op_by_op                ? Entry::Path::kOpByOp
+                  : HasFunctionalForm(op) ? Entry::Path::kFunctional
+                                          : Entry::Path::kHost;
     return entry;
+  } catch (const lowering::RefusedArgument& error) {
+    RaiseAsOnHost(op, call);
+    Raise({error.code, plan.name + ": " + error.what()});
   } catch (const hlo::BuildError& error) {
     Raise({error.code, plan.name + ": " + error.what()});
+  } catch (const c10::NotImplementedError&) {
+    throw;
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
+  } catch (const std::exception& error) {
+    RaiseAsOnHost(op, call);
+    if (!IsAlert(error)) throw;
   }
+  // A meta kernel that speaks for CUDA's, where the CPU's is deterministic; so is the device's.
+  DeterministicModeOff off;
+  return BuildEntry(op, plan, call);
 }
 
 }  // namespace tpu::aten

@@ -2,14 +2,17 @@
 
 #include <ATen/Dispatch_v2.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/native/Resize.h>
 
 #include <cstring>
 #include <unordered_map>
 
 #include "aten/decomposition.h"
 #include "aten/errors.h"
+#include "aten/functional_form.h"
 #include "aten/generator.h"
 #include "aten/host_fallback.h"
+#include "aten/moving_views.h"
 #include "aten/tensor.h"
 #include "runtime/recorder.h"
 
@@ -39,9 +42,10 @@ void AppendScalar(std::string& bytes, const c10::Scalar& s, DType dtype) {
 
 runtime::ValuePtr ScalarValue(const Call& call, const Entry::ScalarGroup& group) {
   std::string bytes;
-  for (int i = 0; i < group.count; ++i) AppendScalar(bytes, call.scalars[group.first + i].value, group.type->dtype);
+  const int count = group.type->dims.empty() ? 1 : group.count;
+  for (int i = 0; i < count; ++i) AppendScalar(bytes, call.scalars[group.first + i].value, group.type->dtype);
   // A list of scalars (a step's bias corrections) seldom recurs; a single one mostly does.
-  if (group.packed) return c10::make_intrusive<runtime::Value>(*call.device, group.type, std::move(bytes));
+  if (group.list) return c10::make_intrusive<runtime::Value>(*call.device, group.type, std::move(bytes));
   return call.device->HostConstant(group.type, std::move(bytes));
 }
 
@@ -90,6 +94,7 @@ std::vector<c10::IValue> MakeReturns(const Call& call, const Entry& entry, Outpu
 void ApplyResizes(const Call& call, const Entry& entry) {
   for (const Entry::Resize& resize : entry.resizes) {
     const at::Tensor& tensor = *call.tensors[resize.tensor].tensor;
+    at::native::resize_output_check(tensor, resize.sizes);  // warns
     const size_t needed = at::detail::computeStorageNbytes(resize.sizes, resize.strides, tensor.itemsize());
     GrowStorage(*tensor.storage().unsafeGetStorageImpl(), needed);
     tensor.unsafeGetTensorImpl()->set_sizes_and_strides(resize.sizes, resize.strides);
@@ -100,6 +105,7 @@ std::vector<c10::IValue> RecordCall(const Call& call, const Entry& entry) {
   if (entry.holds_numbers) {
     for (const ScalarOperand& scalar : call.scalars) CheckFits(scalar.value, *entry.holds_numbers);
   }
+  for (const c10::Warning& warning : entry.warnings) c10::warn(warning);
   ApplyResizes(call, entry);
   Outputs outputs = MakeOutputs(*call.device, entry);
   std::vector<runtime::ValuePtr> inputs;
@@ -125,6 +131,16 @@ std::vector<c10::IValue> RecordCall(const Call& call, const Entry& entry) {
 
 OpKernel::OpKernel(const c10::OperatorHandle& op) : handle_(op), plan_(MakePlan(op.schema())) {}
 
+bool OpKernel::IsMoving(const Call& call, c10::ArrayRef<c10::IValue> arguments) {
+  constexpr int kEnoughPlaces = 4;
+  if (!MovingViews::CanMove(call)) return false;
+  Call any_place;
+  ReadCall(plan_, arguments, bakes_scalars(), &any_place, /*places=*/false);
+  std::atomic<int>* seen = places_.Find(any_place.key);
+  if (!seen) seen = places_.Insert(any_place.key, std::make_unique<std::atomic<int>>(0));
+  return seen->fetch_add(1, std::memory_order_relaxed) >= kEnoughPlaces;
+}
+
 void OpKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) { Run(stack); }
 
 void OpKernel::Run(Stack* stack) {
@@ -133,8 +149,18 @@ void OpKernel::Run(Stack* stack) {
   Entry::Path path;
   {
     Call call;
-    ReadCall(plan_, torch::jit::last(*stack, count), /*bake_scalars=*/plan_.match.lowering == nullptr, &call);
+    const auto arguments = torch::jit::last(*stack, count);
+    ReadCall(plan_, arguments, bakes_scalars(), &call);
     Entry* entry = table_.Find(call.key);
+    if (!entry && IsMoving(call, arguments)) {
+      MovingViews views(call);
+      Stack dense = views.Arguments();
+      Run(&dense);
+      results = views.Finish(std::move(dense));
+      torch::jit::drop(*stack, count);
+      stack->insert(stack->end(), std::make_move_iterator(results.begin()), std::make_move_iterator(results.end()));
+      return;
+    }
     if (!entry) entry = table_.Insert(call.key, BuildEntry(handle_, plan_, call));
     path = entry->path;
     if (path == Entry::Path::kRecord) {
@@ -142,6 +168,7 @@ void OpKernel::Run(Stack* stack) {
     }
   }
   if (path == Entry::Path::kOpByOp) return DecomposeOpByOp(handle_, stack);
+  if (path == Entry::Path::kFunctional) return CallFunctionalForm(handle_, stack);
   if (path == Entry::Path::kHost) return HostFallback(handle_, stack);
   torch::jit::drop(*stack, count);
   for (c10::IValue& result : results) stack->push_back(std::move(result));

@@ -7,6 +7,7 @@
 #include <ATen/core/boxing/KernelFunction.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,7 +28,7 @@ struct OutputSpec {
 
 // One key's worth of an operator.
 struct Entry {
-  enum class Path { kRecord, kOpByOp, kHost } path = Path::kRecord;
+  enum class Path { kRecord, kOpByOp, kFunctional, kHost } path = Path::kRecord;
   runtime::OpPtr op;
   std::vector<OutputSpec> outputs;  // op outputs [0, outputs.size())
   std::vector<int> writes;          // then: the tensor operand whose slot takes op output outputs.size() + i
@@ -45,13 +46,14 @@ struct Entry {
     std::vector<int64_t> sizes, strides;
   };
   std::vector<Resize> resizes;
-  // How scalar operands become Values: consecutive ones of one list are packed into one array.
+  // How scalar operands become Values: those of a list are one number if all are equal, else packed into an array.
   struct ScalarGroup {
     int first, count;
-    bool packed;  // 1-D of `count`, else 0-dim
-    runtime::TypePtr type;
+    bool list;
+    runtime::TypePtr type;  // 0-dim, or 1-D of `count`
   };
   std::vector<ScalarGroup> scalar_groups;
+  std::vector<c10::Warning> warnings;            // given on each call
   std::optional<c10::ScalarType> holds_numbers;  // the type that must be able to hold each scalar (kNumbersFit)
 };
 
@@ -63,15 +65,25 @@ class OpKernel final : public c10::OperatorKernel {
   void Run(torch::jit::Stack* stack);
 
  private:
+  bool bakes_scalars() const { return plan_.match.lowering == nullptr; }
+  // Whether calls that differ from this one only in where their views begin have been seen so often that another program
+  // for a place is not worth it.
+  bool IsMoving(const Call& call, c10::ArrayRef<c10::IValue> arguments);
+
   c10::OperatorHandle handle_;
   SchemaPlan plan_;
   CallTable<Entry> table_;
+  CallTable<std::atomic<int>> places_;  // per call, apart from places: how many of them it has an entry for
 };
 
 // The kernel of an operator; made on first use, alive as long as the process.
 OpKernel& KernelFor(const c10::OperatorHandle& op);
 // Calls the generic kernel of "aten::name.overload" on a stack of arguments and leaves the results there.
 void CallKernel(const char* name, const char* overload, torch::jit::Stack* stack);
+
+// Raises unless `argument` is an out= one: an operation in place keeps its tensor's shape. (Some meta kernels and
+// decompositions written in Python resize it.)
+void CheckMayResize(const c10::OperatorHandle& op, int argument, const at::Tensor& tensor, c10::IntArrayRef sizes);
 
 // The miss path (entry.cc).
 std::unique_ptr<Entry> BuildEntry(const c10::OperatorHandle& op, const SchemaPlan& plan, const Call& call);

@@ -4,7 +4,6 @@
 
 #include <atomic>
 
-#include "aten/shape_errors.h"
 #include "aten/tensor.h"
 
 namespace tpu::aten {
@@ -25,22 +24,9 @@ at::Tensor ToMeta(const at::Tensor& tensor, bool written) {
 }
 
 c10::IValue ToMeta(const c10::IValue& value, bool written) {
-  if (value.isTensor()) return ToMeta(value.toTensor(), written);
-  if (value.isTensorList()) {
-    c10::List<at::Tensor> list;
-    for (const at::Tensor& t : value.toTensorVector()) list.push_back(ToMeta(t, written));
-    return list;
-  }
-  if (value.isOptionalTensorList()) {
-    c10::List<std::optional<at::Tensor>> list;
-    for (const std::optional<at::Tensor>& t : value.toOptionalTensorVector()) {
-      list.push_back(t ? std::optional(ToMeta(*t, written)) : std::nullopt);
-    }
-    return list;
-  }
   if (value.isDevice()) return c10::Device(c10::DeviceType::Meta);
   if (value.isGenerator()) return {};
-  return value;
+  return MapTensors(value, [written](const at::Tensor& t) { return ToMeta(t, written); });
 }
 
 bool HasMetaKernel(const c10::OperatorHandle& op) { return op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta); }
@@ -61,6 +47,17 @@ void SetMetaImportHook(void (*hook)()) { meta_import_hook = hook; }
 
 namespace {
 
+class CollectingHandler final : public c10::WarningHandler {
+ public:
+  explicit CollectingHandler(std::vector<c10::Warning>& warnings) : warnings_(warnings) {}
+  void process(const c10::Warning& warning) override {
+    if (!warning.msg().starts_with("An output with one or more elements was resized")) warnings_.push_back(warning);
+  }
+
+ private:
+  std::vector<c10::Warning>& warnings_;
+};
+
 // False when the op turns out to have no meta kernel of its own (an overrideable op's default raises).
 bool TryMeta(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments, MetaResult* result) {
   if (!HasMetaKernel(op)) return false;
@@ -72,13 +69,12 @@ bool TryMeta(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments
     result->arguments.push_back(ToMeta(arguments[i], alias != nullptr && alias->isWrite()));
     stack.push_back(result->arguments.back());
   }
+  CollectingHandler handler(result->warnings);
+  c10::WarningUtils::WarningHandlerGuard collecting(&handler);
   try {
     op.callBoxed(stack);
   } catch (const c10::NotImplementedError&) {
     return false;
-  } catch (const std::exception&) {
-    RaiseShapeError(op, result->arguments);
-    throw;
   }
   result->returns = std::move(stack);
   return true;

@@ -14,6 +14,7 @@ struct MetaResult {
   // The arguments as the op left them: mutated ones may have been resized.
   std::vector<c10::IValue> arguments;
   std::vector<c10::IValue> returns;
+  std::vector<c10::Warning> warnings;  // said of these arguments; that of a resized out= argument excepted
 };
 
 // Nothing when the op has no meta kernel. PyTorch's own errors (shapes, dtypes) pass through.

@@ -103,6 +103,18 @@ Tensor Multiply(const Tensor& self, const Tensor& other) {
   return MakeCoo(places._indices(), places._values() * at::index(dense, Places(places)), self, true);
 }
 
+Tensor Divide(const Tensor& self, const Tensor& other) {
+  TORCH_CHECK(self.is_sparse() && other.dim() == 0,
+              "Sparse division requires a scalar or zero-dim dense tensor divisor");
+  TORCH_CHECK(!other.is_sparse(), "Sparse division requires a dense divisor");
+  return MakeCoo(self._indices(), self._values() / other, self, self.is_coalesced());
+}
+
+Tensor& Multiply_(Tensor& self, const Tensor& other) {
+  return self.is_sparse() ? Become(self, Multiply(self, other)) : self.copy_(Multiply(self, other).to_dense());
+}
+Tensor& Divide_(Tensor& self, const Tensor& other) { return Become(self, Divide(self, other)); }
+
 Tensor Mm(const Tensor& self, const Tensor& other) {
   if (!self.is_sparse()) return at::mm(other.t(), self.t()).t();
   const Tensor right = other.is_sparse() ? other.to_dense() : other;
@@ -173,10 +185,15 @@ TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
   m.impl("_to_sparse", static_cast<ToSparseLayout>(&at::native::sparse_coo_to_sparse));
   m.impl("_to_sparse_csr", &at::native::coo_to_sparse_csr);
   m.impl("_to_sparse_csc", &at::native::coo_to_sparse_csc);
+  m.impl("view_as_real", &at::native::view_as_real_sparse);
+  m.impl("view_as_complex", &at::native::view_as_complex_sparse);
   m.impl("_coalesce", &Coalesce);
   m.impl("add.Tensor", &Add);
   m.impl("add_.Tensor", &Add_);
   m.impl("mul.Tensor", &Multiply);
+  m.impl("mul_.Tensor", &Multiply_);
+  m.impl("div.Tensor", &Divide);
+  m.impl("div_.Tensor", &Divide_);
   m.impl("mm", &Mm);
   m.impl("addmm", &SparseAddMm);
   m.impl("sparse_mask", &SparseMask);

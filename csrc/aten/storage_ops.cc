@@ -1,6 +1,10 @@
 // Allocation and storage: empty, resize_, set_, copies on write.
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/ResizeCommon.h>
+#include <ATen/native/TensorFactories.h>
+#include <ATen/ops/is_set_to_native.h>
 #include <torch/library.h>
 
 #include "aten/guard.h"
@@ -25,6 +29,17 @@ void CheckStrided(std::optional<c10::Layout> layout, std::optional<bool> pin_mem
   TORCH_CHECK(!pin_memory || !*pin_memory, "Only dense CPU tensors can be pinned");
 }
 
+// torch.utils.deterministic.fill_uninitialized_memory: new memory holds NaN, or the largest number.
+bool FillsNewMemory() {
+  const at::Context& context = at::globalContext();
+  return context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory();
+}
+
+at::Tensor Filled(at::Tensor tensor) {
+  if (FillsNewMemory()) at::native::fill_empty_deterministic_(tensor);
+  return tensor;
+}
+
 at::Tensor Empty(c10::IntArrayRef size, std::optional<c10::ScalarType> dtype, std::optional<c10::Layout> layout,
                  std::optional<c10::Device> device, std::optional<bool> pin_memory,
                  std::optional<c10::MemoryFormat> memory_format) {
@@ -32,9 +47,9 @@ at::Tensor Empty(c10::IntArrayRef size, std::optional<c10::ScalarType> dtype, st
   at::detail::check_size_nonnegative(size);
   const c10::ScalarType type = TypeOr(dtype);
   if (!memory_format || *memory_format == c10::MemoryFormat::Contiguous)
-    return EmptyContiguous(DeviceOf(device), size, type);
+    return Filled(EmptyContiguous(DeviceOf(device), size, type));
   at::Tensor meta = at::detail::empty_meta(size, type, memory_format);
-  return EmptyStrided(DeviceOf(device), size, meta.strides(), type);
+  return Filled(EmptyStrided(DeviceOf(device), size, meta.strides(), type));
 }
 
 at::Tensor EmptyStridedOp(c10::IntArrayRef size, c10::IntArrayRef stride, std::optional<c10::ScalarType> dtype,
@@ -45,7 +60,7 @@ at::Tensor EmptyStridedOp(c10::IntArrayRef size, c10::IntArrayRef stride, std::o
   TORCH_CHECK(size.size() == stride.size(), "empty_strided: dimensionality of sizes (", size.size(),
               ") must match dimensionality of strides (", stride.size(), ")");
   for (int64_t s : stride) TORCH_CHECK(s >= 0, "empty_strided: expected strides that are not negative, found ", s);
-  return EmptyStrided(DeviceOf(device), size, stride, TypeOr(dtype));
+  return Filled(EmptyStrided(DeviceOf(device), size, stride, TypeOr(dtype)));
 }
 
 const at::Tensor& ResizeOp(const at::Tensor& self, c10::IntArrayRef size,
@@ -53,18 +68,23 @@ const at::Tensor& ResizeOp(const at::Tensor& self, c10::IntArrayRef size,
   at::detail::check_size_nonnegative(size);
   c10::TensorImpl* impl = self.unsafeGetTensorImpl();
   const size_t offset = static_cast<size_t>(self.storage_offset());
+  const auto before = static_cast<int64_t>(self.storage().nbytes());
+  const auto finish = [&]() -> const at::Tensor& {
+    return FillsNewMemory() ? at::native::fill_resize_deterministic_(self, before) : self;
+  };
   if (memory_format && *memory_format != c10::MemoryFormat::Contiguous) {
     TORCH_CHECK(*memory_format != c10::MemoryFormat::Preserve, "Unsupported memory format", *memory_format);
     at::Tensor meta = at::detail::empty_meta(size, self.scalar_type(), memory_format);
     GrowStorage(*self.storage().unsafeGetStorageImpl(),
                 at::detail::computeStorageNbytes(size, meta.strides(), self.itemsize(), offset));
     impl->set_sizes_and_strides(size, meta.strides());
-    return self;
+    return finish();
   }
+  if (self.sizes() == size && !memory_format) return self;  // keeps its strides
   GrowStorage(*self.storage().unsafeGetStorageImpl(),
               at::detail::computeStorageNbytesContiguous(size, self.itemsize(), offset));
   impl->set_sizes_contiguous(size);
-  return self;
+  return finish();
 }
 
 at::Tensor& SetStorage(at::Tensor& self, at::Storage source, int64_t offset, c10::IntArrayRef size,
@@ -126,6 +146,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("set_.source_Storage", &SetWholeStorage);
   m.impl("set_.source_Tensor", &SetTensor);
   m.impl("set_", &SetEmpty);
+  m.impl("is_set_to", &at::native::is_set_to);
   m.impl("_lazy_clone", &LazyClone);
   m.impl("_has_compatible_shallow_copy_type", &HasCompatibleShallowCopyType);
 }

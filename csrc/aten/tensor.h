@@ -38,6 +38,24 @@ void GrowStorage(c10::StorageImpl& storage, size_t size_bytes);  // never shrink
 hlo::View ViewOf(const at::Tensor& tensor);
 // Its element type and sizes, wherever it is; neither when it is undefined.
 runtime::Type TypeOf(const at::Tensor& tensor);
+// `value` with every tensor in it replaced by `f(tensor)`, undefined ones too; in a list, absent ones stay absent.
+template <typename F>
+c10::IValue MapTensors(const c10::IValue& value, F&& f) {
+  if (value.isTensor()) return f(value.toTensor());
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& t : value.toTensorVector()) list.push_back(f(t));
+    return list;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const std::optional<at::Tensor>& t : value.toOptionalTensorVector()) {
+      list.push_back(t ? std::optional<at::Tensor>(f(*t)) : std::nullopt);
+    }
+    return list;
+  }
+  return value;
+}
 // Row-major from the storage's start, and the Value has exactly these sizes: reads and writes need no geometry.
 bool IsWhole(const at::Tensor& tensor, const runtime::Value& value);
 

@@ -136,6 +136,10 @@ class Builder {
   // Locations of the instructions that follow, for compiler messages and profiles ("aten.add at train.py:12"); "" is none.
   void SetLocation(std::string location);
 
+  // For programs that are compared across sizes: each constant is an instruction of its own, and scans take as many steps
+  // as sizes up to the next power of two need.
+  void UseComparableForms() { comparable_ = true; }
+
   // For the products that follow.
   void SetPrecision(Precision precision) { precision_ = precision; }
 
@@ -346,6 +350,8 @@ class Builder {
  private:
   void Check(Value index, int64_t dim, int64_t lower, int64_t upper, std::string assertion);
   friend class Text;
+  friend class SymbolicProgram;
+  friend class PaddedEmitter;
   struct Instruction {
     std::string text;           // with markers in place of names (builder_text.h)
     std::vector<int32_t> uses;  // ids that the text, regions included, takes from outside
@@ -402,6 +408,7 @@ class Builder {
   std::vector<Type> expected_;
   std::string location_;
   Precision precision_ = Precision::kHighest;
+  bool comparable_ = false;
   bool checks_enabled_ = false;
   std::string checked_op_;
   std::vector<IndexCheck> checks_;

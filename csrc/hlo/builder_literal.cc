@@ -170,7 +170,8 @@ Value Builder::Literal(std::string elements, Type type) {
   elements += "> : ";
   AppendType(elements, type);
   Scope& scope = *scopes_.back();
-  if (auto it = scope.constants.find(elements); it != scope.constants.end()) return Value(this, it->second);
+  if (auto it = scope.constants.find(elements); it != scope.constants.end() && !comparable_)
+    return Value(this, it->second);
   Text text(*this, "stablehlo.constant dense<");
   text << elements;
   Value value = Emit(std::move(text), std::move(type));

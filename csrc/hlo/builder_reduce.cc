@@ -245,6 +245,22 @@ std::vector<Value> Scan(Builder& b, std::span<const Value> xs, int64_t dim, cons
   return out;
 }
 
+// By doubling: after k steps each place has combined the 2^k up to it.
+std::vector<Value> DoublingScan(Builder& b, std::vector<Value> xs, int64_t dim, const ScanCombine& combine) {
+  const int64_t n = std::max<int64_t>(xs[0].dims()[dim], 8);
+  for (int64_t step = 1; step < n; step *= 2) {
+    Ints low(xs[0].rank(), 0), high = low;
+    low[dim] = step;
+    high[dim] = -step;
+    std::vector<Value> before;
+    for (Value x : xs) before.push_back(b.Pad(x, b.ConstInt(0, x.dtype()), low, high));
+    const std::vector<Value> combined = combine(before, xs);
+    Value alone = b.Lt(b.Iota(xs[0].dims(), dim, DType::kI32), b.ConstInt(step, DType::kI32));
+    for (size_t i = 0; i < xs.size(); ++i) xs[i] = b.Select(alone, xs[i], combined[i]);
+  }
+  return xs;
+}
+
 }  // namespace
 
 std::vector<Value> Builder::AssociativeScan(std::span<const Value> xs, int64_t dim, const ScanCombine& combine,
@@ -257,7 +273,7 @@ std::vector<Value> Builder::AssociativeScan(std::span<const Value> xs, int64_t d
   std::vector<Value> arrays(xs.begin(), xs.end());
   if (reverse)
     for (Value& x : arrays) x = Reverse(x, Ints{dim});
-  std::vector<Value> out = Scan(*this, arrays, dim, combine);
+  std::vector<Value> out = comparable_ ? DoublingScan(*this, arrays, dim, combine) : Scan(*this, arrays, dim, combine);
   if (reverse)
     for (Value& x : out) x = Reverse(x, Ints{dim});
   return out;

@@ -17,7 +17,7 @@ void CheckCount(std::string_view op, std::string_view what, size_t count, int64_
 
 Value Builder::Reshape(Value x, std::span<const int64_t> dims) {
   Type type{x.dtype(), Ints(dims.begin(), dims.end())};
-  if (type.dims == x.dims()) return x;
+  if (type.dims == x.dims() && !comparable_) return x;
   if (NumElements(dims) != x.numel() || std::any_of(dims.begin(), dims.end(), [](int64_t d) { return d < 0; }))
     Fail("Reshape", "a shape of " + std::to_string(x.numel()) + " elements (" + ToString(x.type()) + ")",
          ToString(dims));
@@ -57,7 +57,7 @@ Value Builder::SwapDims(Value x, int64_t a, int64_t b) {
 }
 
 Value Builder::BroadcastTo(Value x, std::span<const int64_t> dims) {
-  if (std::ranges::equal(x.dims(), dims)) return x;
+  if (std::ranges::equal(x.dims(), dims) && !comparable_) return x;
   auto shift = static_cast<int64_t>(dims.size()) - x.rank();
   bool fits = shift >= 0;
   Ints broadcast_dims;
@@ -117,7 +117,7 @@ Value Builder::Slice(Value x, std::span<const int64_t> starts, std::span<const i
     if (stride != 1) text << ':' << stride;
     type.dims.push_back((limits[i] - starts[i] + stride - 1) / stride);
   }
-  if (type.dims == x.dims()) return x;
+  if (type.dims == x.dims() && !comparable_) return x;
   text << ']';
   text.Signature(std::span(&x, 1), type);
   return Emit(std::move(text), std::move(type));
@@ -176,7 +176,7 @@ Value Builder::Pad(Value x, Value value, std::span<const int64_t> low, std::span
     identity &= low[i] == 0 && high[i] == 0 && inner[i] == 0;
     type.dims.push_back(size);
   }
-  if (identity) return x;
+  if (identity && !comparable_) return x;
   Value operands[] = {x, Cast(value, x.dtype())};
   Text text(*this, "stablehlo.pad ");
   text.Values(operands) << ", low = " << low << ", high = " << high << ", interior = " << inner;
@@ -244,7 +244,7 @@ Value Builder::DynamicUpdateSlice(Value x, Value update, std::span<const Value> 
 Value Builder::UpdateSlice(Value x, Value update, std::span<const int64_t> starts) {
   CheckCount("UpdateSlice", "starts", starts.size(), x.rank());
   CheckCount("UpdateSlice", "the update's shape", update.dims().size(), x.rank());
-  if (update.dims() == x.dims()) return Cast(update, x.dtype());
+  if (update.dims() == x.dims() && !comparable_) return Cast(update, x.dtype());
   std::vector<Value> values;
   for (int64_t i = 0; i < x.rank(); ++i) {
     if (starts[i] < 0 || starts[i] + update.dims()[i] > x.dims()[i])

@@ -40,4 +40,17 @@ Value ReadView(Builder& b, Value base, const View& view, DType dtype);
 Value WriteView(Builder& b, std::optional<Value> base, const View& view, Value update,
                 std::span<const int64_t> result_dims);
 
+// What a view is, apart from where it begins: over arrays of the same dims, views of equal `shape` are cut out by one
+// program, which takes `starts` as data.
+struct ViewPlace {
+  Ints shape;   // all of the plan but its slices' starts
+  Ints starts;  // of the slices, in order
+};
+// Nothing for a view that is the whole array, has a step, or overlaps itself: its program is its own. The view must end
+// within `dims`.
+std::optional<ViewPlace> PlaceOf(std::span<const int64_t> dims, const View& view, bool for_write);
+// As ReadView and WriteView, of any view of the same shape: the one at `starts`, i64[n]. Types and sizes are base's.
+Value ReadViewAt(Builder& b, Value base, const View& view, Value starts);
+Value WriteViewAt(Builder& b, Value base, const View& view, Value update, Value starts);
+
 }  // namespace tpu::hlo

@@ -104,7 +104,7 @@ LOWER("_unsafe_index_put", IndexPut, kExact);
 Value IndexPutImpl(Builder& b, Value x, OptionalValues indices, Value values, bool accumulate, bool /*unsafe*/) {
   return IndexPut(b, x, indices, values, accumulate);
 }
-LOWER("_index_put_impl", IndexPutImpl, kExact);
+LOWER("_index_put_impl", IndexPutImpl, kExact | kExpanded);
 
 // Indices may be out of range where the mask is false.
 Value MaskedIndex(Builder& b, Value x, Value mask, OptionalValues indices, Value fill) {

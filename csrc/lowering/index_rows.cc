@@ -59,8 +59,8 @@ Value IndexFill(Builder& b, Value self, Dim dim, Value index, Value value) {
   Value mask = b.BroadcastInDim(rows, x.dims(), Ints{dim});
   return b.Reshape(b.Select(mask, b.Cast(value, self.dtype()), x), self.dims());
 }
-LOWER("index_fill.int_Scalar", IndexFill, kExact | kNumbersFit);
-LOWER("index_fill.int_Tensor", IndexFill, kExact);
+LOWER("index_fill.int_Scalar", IndexFill, kExact | kNumbersFit | kExpandedWarns | kSharesNothing);
+LOWER("index_fill.int_Tensor", IndexFill, kExact | kExpandedWarns | kSharesNothing);
 
 Value IndexReduce(Builder& b, Value self, Dim dim, Value index, Value source, std::string_view reduce,
                   bool include_self) {

@@ -129,6 +129,10 @@ enum Flags : uint32_t {
   kSamePlaces = 16,
   // It may share none: elements come from elsewhere, by an index.
   kSharesNothing = 32,
+  // Written in place, its tensor may be expanded, so that elements share memory: each of them gets the same.
+  kExpanded = 64,
+  // As kExpanded, with PyTorch's warning that this is deprecated.
+  kExpandedWarns = 128,
 };
 
 struct Lowering {

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "lowering/distribution.h"
+#include "lowering/refused_argument.h"
 
 namespace tpu::lowering {
 
@@ -29,6 +30,20 @@ namespace {
 
 using OptionalDType = std::optional<DType>;
 
+void Require(bool holds, const char* what) {
+  if (!holds) throw RefusedArgument(std::string("expected ") + what);
+}
+
+double LargestOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF16: return 65504;
+    case DType::kBF16: return 0x1.FEp127;
+    case DType::kF32:
+    case DType::kC64: return std::numeric_limits<float>::max();
+    default: return std::numeric_limits<double>::max();
+  }
+}
+
 // [from, to); what rounds to `to` becomes `from`, as on CUDA.
 Value DrawUniform(Builder& b, Rng& rng, const Type& type, double from, double to) {
   if (IsComplex(type.dtype)) {
@@ -52,26 +67,32 @@ Value DrawNormal(Builder& b, Rng& rng, const Type& type) {
 // --- in-place ops' functional twins
 
 Value Uniform(Builder& b, Value self, double from, double to, Rng* rng) {
+  Require(from <= to, "from <= to");
+  Require(to - from <= LargestOf(self.dtype()), "a range that the type can hold");
   return DrawUniform(b, *rng, self.type(), from, to);
 }
 LOWER("uniform", Uniform, kExact);
 
 Value NormalFunctional(Builder& b, Value self, double mean, double std, Rng* rng) {
+  Require(std >= 0, "std >= 0");
   return DrawNormal(b, *rng, self.type()) * std + mean;
 }
 LOWER("normal_functional", NormalFunctional, kExact);
 
 Value LogNormal(Builder& b, Value self, double mean, double std, Rng* rng) {
+  Require(std > 0, "std > 0");
   return b.Exp(DrawNormal(b, *rng, self.type()) * std + mean);
 }
 LOWER("log_normal", LogNormal, kExact);
 
 Value Exponential(Builder& b, Value self, double lambda, Rng* rng) {
+  Require(lambda > 0, "lambda > 0");
   return StandardExponential(b, *rng, self.dims(), DrawType(self.dtype())) * (1 / lambda);
 }
 LOWER("exponential", Exponential, kExact);
 
 Value Cauchy(Builder& b, Value self, double median, double sigma, Rng* rng) {
+  Require(sigma > 0, "sigma > 0");
   Value u = OpenUniform(b, *rng, self.dims(), DrawType(self.dtype()));
   return b.Tan((u - 0.5) * std::numbers::pi) * sigma + median;
 }
@@ -79,6 +100,7 @@ LOWER("cauchy", Cauchy, kExact);
 
 // The number of trials up to the first success.
 Value Geometric(Builder& b, Value self, double p, Rng* rng) {
+  Require(0 < p && p < 1, "0 < p < 1");
   Value u = OpenUniform(b, *rng, self.dims(), DrawType(self.dtype()));
   return b.Max(b.Ceil(b.Log(u) * (1 / std::log1p(-p))), 1.0);
 }
@@ -91,6 +113,7 @@ Value BernoulliWith(Builder& b, Value probability, std::span<const int64_t> dims
 
 Value Bernoulli(Builder& b, Value p, Rng* rng) { return BernoulliWith(b, p, p.dims(), rng); }
 Value BernoulliP(Builder& b, Value self, double p, Rng* rng) {
+  Require(0 <= p && p <= 1, "0 <= p <= 1");
   return BernoulliWith(b, b.Const(p, DType::kF32), self.dims(), rng);
 }
 Value BernoulliTensor(Builder& b, Value self, Value p, Rng* rng) { return BernoulliWith(b, p, self.dims(), rng); }
@@ -135,11 +158,13 @@ Value Random(Builder& b, Value self, Rng* rng) {
 LOWER("random", Random, kExact);
 
 Value RandomTo(Builder& b, Value self, int64_t to, Rng* rng) {
+  Require(to > 0, "to > 0");
   return DrawIntegers(b, *rng, self.type(), 0, static_cast<uint64_t>(to));
 }
 LOWER("random.to", RandomTo, kExact);
 
 Value RandomFrom(Builder& b, Value self, int64_t from, std::optional<int64_t> to, Rng* rng) {
+  Require(!to || from < *to, "from < to");
   uint64_t end = to ? static_cast<uint64_t>(*to) : self.dtype() == DType::kU64 ? 0 : IntegerRange(self.dtype());
   return DrawIntegers(b, *rng, self.type(), from, end - static_cast<uint64_t>(from));
 }
@@ -230,6 +255,7 @@ LOWER("randint_like.Tensor_generator", RandIntLikeTensorFrom, kExact);
 // --- normal.*: means and deviations per element
 
 Value NormalFloatFloat(Builder& b, double mean, double std, Ints, Rng* rng, OptionalDType, Ignore, Ignore, Ignore) {
+  Require(std >= 0, "std >= 0");
   return DrawNormal(b, *rng, b.Expected()) * std + mean;
 }
 LOWER("normal.float_float", NormalFloatFloat, kExact);
@@ -240,6 +266,7 @@ Value NormalTensors(Builder& b, Value mean, Value std, Rng* rng) {
 LOWER("normal.Tensor_Tensor", NormalTensors);
 
 Value NormalMeans(Builder& b, Value mean, double std, Rng* rng) {
+  Require(std >= 0, "std >= 0");
   return b.Add(DrawNormal(b, *rng, b.Expected()) * std, mean);
 }
 LOWER("normal.Tensor_float", NormalMeans);

@@ -51,8 +51,8 @@ Value Lerp(Builder& b, Value x, Value end, Value weight) {
 }
 
 LOWER("where.self", Where, kExact);
-LOWER("masked_fill.Scalar", MaskedFill, kExact | kNumbersFit);
-LOWER("masked_fill.Tensor", MaskedFill, kExact);
+LOWER("masked_fill.Scalar", MaskedFill, kExact | kNumbersFit | kExpandedWarns | kSamePlaces);
+LOWER("masked_fill.Tensor", MaskedFill, kExact | kExpandedWarns | kSamePlaces);
 
 LOWER("clamp", Clamp, kPointwiseExact);
 LOWER("clamp.Tensor", Clamp, kPointwiseExact);
@@ -69,9 +69,9 @@ LOWER("lerp.Tensor", Lerp, kPointwise);
 LOWER("copy", Copy, kExact | kSamePlaces);
 LOWER("_to_copy", ToCopy, kExact);
 LOWER("clone", Clone, kExact);
-LOWER("fill.Scalar", Fill, kExact | kNumbersFit);
-LOWER("fill.Tensor", Fill, kExact);
-LOWER("zero", Zero, kExact);
+LOWER("fill.Scalar", Fill, kExact | kNumbersFit | kExpanded);
+LOWER("fill.Tensor", Fill, kExact | kExpanded);
+LOWER("zero", Zero, kExact | kExpanded);
 
 LOWER("complex", MakeComplex, kPointwise);
 LOWER("polar", Polar, kPointwise);

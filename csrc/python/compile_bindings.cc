@@ -6,6 +6,7 @@
 
 #include "aten/compiled_graph.h"
 #include "python/bindings.h"
+#include "runtime/padding.h"
 
 namespace py = pybind11;
 
@@ -68,6 +69,31 @@ py::list Call(CompiledGraph& graph, py::list arguments) {
   return ToList(results);
 }
 
+// `described(point)`: for each argument None, a number, or (sizes, strides). None when the exact program is needed.
+py::object CallBucketed(CompiledGraph& graph, py::list arguments, std::vector<bool> symbolic, py::function described,
+                        const std::vector<int64_t>& symbols, const std::vector<int64_t>& low,
+                        const std::vector<int64_t>& high) {
+  Values values;
+  for (const py::handle argument : arguments) values.push_back(ToValue(argument.ptr()));
+  const CompiledGraph::Symbolic which{std::move(symbolic), [&](const std::vector<int64_t>& point) {
+                                        std::vector<CompiledGraph::ArgumentAt> all;
+                                        for (const py::handle at : described(point)) {
+                                          CompiledGraph::ArgumentAt& one = all.emplace_back();
+                                          if (py::isinstance<py::int_>(at)) one.number = at.cast<int64_t>();
+                                          if (!py::isinstance<py::tuple>(at)) continue;
+                                          const auto geometry = at.cast<py::tuple>();
+                                          one.sizes = geometry[0].cast<std::vector<int64_t>>();
+                                          one.strides = geometry[1].cast<std::vector<int64_t>>();
+                                        }
+                                        return all;
+                                      }};
+  const std::optional<Values> results = graph.RunBucketed(values, which, symbols, low, high);
+  if (!results) return py::none();
+  if (PyList_SetSlice(arguments.ptr(), 0, PyList_GET_SIZE(arguments.ptr()), nullptr) != 0)
+    throw py::error_already_set();
+  return ToList(*results);
+}
+
 }  // namespace
 
 void BindCompile(py::module_& m) {
@@ -75,7 +101,11 @@ void BindCompile(py::module_& m) {
       .def(py::init(&Make), py::arg("name"), py::arg("device"), py::arg("stand_ins"), py::arg("host_results"),
            py::arg("function"))
       .def("__call__", &Call)
+      .def("in_bucket", &CallBucketed, py::arg("arguments"), py::arg("symbolic"), py::arg("described"),
+           py::arg("symbols"), py::arg("low"), py::arg("high"))
       .def_property_readonly("captures", &CompiledGraph::captures);
+  m.def(
+      "_set_padding_byte", [](int byte) { runtime::SetPaddingByte(static_cast<char>(byte)); }, py::arg("byte"));
   m.def("_draw_from", &CompiledGraph::DrawFrom, py::arg("generator"));
 }
 

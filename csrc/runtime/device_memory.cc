@@ -125,7 +125,7 @@ std::string Device::DescribeMemory() const {
       largest.insert(std::upper_bound(largest.begin(), largest.end(), named, larger), named);
       if (largest.size() > kNamed) largest.pop_back();
     }
-    for (Named& named : largest) named.value = named.slot->Get();
+    for (Named& named : largest) named.value = named.slot->Peek();
   }
   std::string text = Bytes(memory.allocated_bytes) + " of " + Bytes(memory.limit_bytes) + " are in use";
   for (size_t i = 0; i < largest.size(); ++i) {

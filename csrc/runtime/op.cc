@@ -42,6 +42,7 @@ Op::Op(std::string name, EmitFn emit, std::vector<TypePtr> inputs, const std::ve
   std::vector<hlo::Value> results;
   for (const hlo::Value& output : emission.outputs) {
     outputs_.push_back(std::make_shared<Type>(output.type()));
+    output_bytes_ += hlo::NumElements(output.type().dims) * ItemSize(output.type().dtype);
     const auto same =
         std::find_if(parameters.begin(), parameters.end(), [&](const hlo::Value& p) { return p.id() == output.id(); });
     alias_.push_back(same == parameters.end() ? -1 : static_cast<int>(same - parameters.begin()));

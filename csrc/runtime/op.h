@@ -48,6 +48,7 @@ class Op {
   // Unique among the ops of this process.
   uint64_t id() const { return id_; }
   int64_t rng_words() const { return rng_words_; }
+  int64_t output_bytes() const { return output_bytes_; }
   // Index checks of debug mode; the program has one i64[2] result each after the outputs.
   const std::vector<Check>& checks() const { return checks_; }
   // The StableHLO of the op alone.
@@ -62,7 +63,7 @@ class Op {
   std::vector<TypePtr> inputs_, outputs_;
   std::vector<int> alias_;
   bool all_alias_ = false;
-  int64_t rng_words_ = 0;
+  int64_t rng_words_ = 0, output_bytes_ = 0;
   std::vector<Check> checks_;
   std::vector<std::pair<int, int>> replaces_;
   std::vector<std::pair<int, int>> donations_;  // as replaces_, of the program's results

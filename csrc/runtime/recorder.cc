@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "runtime/platform.h"
 #include "runtime/stream.h"
@@ -112,6 +113,9 @@ void Capture::NoteWrite(Slot& slot, std::shared_ptr<const void> keep_alive) {
 }
 
 Capture* Capture::Current() { return current_capture; }
+
+Capture::Pause::Pause() : paused_(std::exchange(current_capture, nullptr)) {}
+Capture::Pause::~Pause() { current_capture = paused_; }
 
 Status ReadToHost(Value& value, void* destination, size_t size_bytes) {
   if (!value.ready() && value.host_bytes().size() == size_bytes) {

@@ -55,6 +55,17 @@ class Capture {
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
   static Capture* Current();
+  // While alive, this thread records as if it captured nothing.
+  class Pause {
+   public:
+    Pause();
+    ~Pause();
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    Capture* paused_;
+  };
 
   Graph graph;
   // Where ops draw random words: a state that is an input of the graph, with the words drawn so far; null: the graph's own.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "runtime/device.h"
+#include "runtime/padding.h"
 #include "runtime/platform.h"
 
 namespace tpu::runtime {
@@ -71,24 +72,53 @@ Result<std::unique_ptr<Slot>> Slot::Create(Device& device, size_t size_bytes) {
 }
 
 Slot::~Slot() {
-  if (value_) value_->LetGo();
+  Replace(nullptr, nullptr);
   device_->Remove(*this);
 }
 
 Status Slot::Resize(size_t size_bytes) { return device_->Resize(*this, size_bytes); }
 
 ValuePtr Slot::Get() const {
+  std::shared_ptr<const Padded> padded;
+  {
+    SpinGuard guard(lock_);
+    if (value_ || !padded_) return value_;
+    padded = padded_;
+  }
+  ValuePtr cut = Cut(*padded);
+  SpinGuard guard(lock_);
+  if (padded_ != padded || value_) return value_ ? value_ : cut;
+  cut->Hold();
+  value_ = cut;
+  return cut;
+}
+
+ValuePtr Slot::Peek() const {
   SpinGuard guard(lock_);
   return value_;
 }
 
-void Slot::Set(ValuePtr value) {
+std::shared_ptr<const Padded> Slot::padded() const {
+  SpinGuard guard(lock_);
+  return padded_;
+}
+
+void Slot::Replace(ValuePtr value, std::shared_ptr<const Padded> padded) {
   if (value) value->Hold();
+  if (padded) padded->whole->Hold();
   {
     SpinGuard guard(lock_);
     value_.swap(value);
+    padded_.swap(padded);
   }
   if (value) value->LetGo();
+  if (padded) padded->whole->LetGo();
 }
+
+void Slot::Set(ValuePtr value) { Replace(std::move(value), nullptr); }
+
+void Slot::SetPadded(Padded padded) { Replace(nullptr, std::make_shared<const Padded>(std::move(padded))); }
+
+void Slot::AddPadded(Padded padded) { Replace(Peek(), std::make_shared<const Padded>(std::move(padded))); }
 
 }  // namespace tpu::runtime

@@ -84,6 +84,13 @@ class Value : public c10::intrusive_ptr_target {
 };
 using ValuePtr = c10::intrusive_ptr<Value>;
 
+// An array inside a larger one: its elements, row-major, are those of the box at the larger one's origin.
+struct Padded {
+  ValuePtr whole;
+  Ints box;      // as many dimensions as `whole` has
+  TypePtr type;  // of the array itself
+};
+
 // The memory of one device at::Storage. Without a Value its contents are undefined (torch.empty) and cost nothing.
 // Threads: Get and Set are atomic; ordering between threads is the user's business, as for any tensor.
 class Slot {
@@ -101,8 +108,16 @@ class Slot {
   // Its bytes count as the device's memory; those of a slot made under a Capture do not.
   bool counted() const { return counted_; }
   Status Resize(size_t size_bytes);
+  // What a graph left padded is cut to size at its first use.
   ValuePtr Get() const;
   void Set(ValuePtr value);
+  // As Set, to a padded Value; nothing is cut yet.
+  void SetPadded(Padded padded);
+  // The same contents padded, beside what it holds.
+  void AddPadded(Padded padded);
+  std::shared_ptr<const Padded> padded() const;
+  // Get that cuts nothing: null for what is only there padded.
+  ValuePtr Peek() const;
 
  private:
   friend class Device;
@@ -114,8 +129,11 @@ class Slot {
   // The device's list of live slots; its memory mutex guards them.
   Slot *previous_ = nullptr, *next_ = nullptr;
   bool counted_ = false;
-  mutable std::atomic_flag lock_ = ATOMIC_FLAG_INIT;
-  ValuePtr value_;
+  void Replace(ValuePtr value, std::shared_ptr<const Padded> padded);
+
+  mutable std::atomic_flag lock_ = ATOMIC_FLAG_INIT;  // guards value_ and padded_
+  mutable ValuePtr value_;                            // held
+  std::shared_ptr<const Padded> padded_;              // the same contents; `whole` is held
 };
 
 }  // namespace tpu::runtime

@@ -16,6 +16,7 @@ namespace {
 constexpr int64_t kMemoryShare = 4;
 constexpr int64_t kManyBytes = int64_t{64} << 20;  // less is not looked at
 constexpr size_t kMaxClusters = 4096;
+constexpr int64_t kLargeUpdateBytes = int64_t{4} << 20;
 
 std::atomic<CompilePolicy> compile_policy{CompilePolicy::kBackground};
 std::atomic<std::chrono::milliseconds> idle_time{std::chrono::milliseconds(20)};
@@ -56,6 +57,7 @@ void Window::Add(const OpPtr& op, std::vector<ValuePtr> inputs, const std::vecto
   const int64_t stream = CurrentStream(device_.index());
   const uint32_t line = node.line;
   std::lock_guard lock(mutex_);
+  if (IsBoundary(*op)) Locked(FlushReason::kSize, line);
   if (std::find(streams_.begin(), streams_.end(), stream) == streams_.end()) streams_.push_back(stream);
   recording_.Append(std::move(node));
   last_added_ = std::chrono::steady_clock::now();
@@ -65,6 +67,20 @@ void Window::Add(const OpPtr& op, std::vector<ValuePtr> inputs, const std::vecto
     Locked(FlushReason::kMemory, line);
   }
   empty_.store(recording_.empty(), std::memory_order_relaxed);
+}
+
+// An update of many tensors at once, as by an optimizer's _foreach_ operations, ends an iteration of a training loop: cut
+// there, the second one is already as all later ones. A large update begins a program too: with what makes the gradients, or
+// uses the parameters, the CPU plugin fuses it into loops that read across the memory's order, once for each use
+// (ResNet-18, 11 million parameters: 220 ms a step instead of 120).
+bool Window::IsBoundary(const Op& op) {
+  const std::string_view name = op.name();
+  const bool multi_tensor = name.starts_with("aten::_foreach_") || name.starts_with("aten::_fused_");
+  if (!multi_tensor) return std::exchange(update_, Update::kNone) != Update::kNone;
+  if (op.replaces().empty()) return false;
+  const Update size =
+      update_ == Update::kLarge || op.output_bytes() >= kLargeUpdateBytes ? Update::kLarge : Update::kSmall;
+  return std::exchange(update_, size) != size && size == Update::kLarge;
 }
 
 bool Window::Has(Value& value) {

@@ -50,6 +50,8 @@ class Window {
   void Run(Recording& recording, FlushReason reason, uint32_t line, uint64_t rest);
   void RunFused(Recording& recording, Cluster::Variant& variant);
   void RunOneByOne(Recording& recording);
+  // Does a program end right before the op, which comes next?
+  bool IsBoundary(const Op& op);
   Cluster& Find(const Recording& recording);
   void Submit(Task task);
 
@@ -58,8 +60,10 @@ class Window {
   std::mutex mutex_;  // guards all below, and the places of this device's Values
   Recording recording_;
   CutPoints cut_points_;
-  size_t position_ = 0;           // ops before recording_ since cut_points_ was reset
-  std::vector<int64_t> streams_;  // that recording_'s ops were recorded on
+  enum class Update : uint8_t { kNone, kSmall, kLarge };
+  Update update_ = Update::kNone;  // of many tensors, under way
+  size_t position_ = 0;            // ops before recording_ since cut_points_ was reset
+  std::vector<int64_t> streams_;   // that recording_'s ops were recorded on
   std::chrono::steady_clock::time_point last_added_;
   std::unordered_multimap<uint64_t, std::unique_ptr<Cluster>> clusters_;
 };

@@ -17,6 +17,10 @@ os.environ["TORCHTPU_CACHE_DIR"] = tempfile.mkdtemp(prefix="torchtpu-cache-")
 os.environ.pop("TORCHTPU_CACHE_URL", None)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "strict_mode: counts what strict mode does, or sets modes itself")
+
+
 def pytest_unconfigure() -> None:
     torchtpu.cache.wait()
     shutil.rmtree(os.environ["TORCHTPU_CACHE_DIR"], ignore_errors=True)
@@ -32,9 +36,15 @@ def device() -> torch.device:
 
 
 @pytest.fixture(autouse=True)
-def _as_at_the_start() -> Iterator[None]:
-    """Counts fallbacks from zero; afterwards restores the mode and the current device."""
+def _as_at_the_start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Counts fallbacks from zero; afterwards restores the mode and the current device.
+
+    The whole suite runs in any mode (``TORCHTPU_MODE=fuse pytest``), but for tests marked ``strict_mode``.
+    """
     mode = torchtpu.get_mode()
+    if request.node.get_closest_marker("strict_mode"):
+        torchtpu.set_mode("strict")
+        monkeypatch.delenv("TORCHTPU_MODE", raising=False)
     _C._reset_fallback_counts()
     yield
     torchtpu.set_mode(mode)

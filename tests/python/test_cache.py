@@ -35,7 +35,7 @@ REPORT = "torchtpu.cache.wait(); print(json.dumps({**vars(torchtpu.cache.stats()
 def start(code: str, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", code],
-        env={**os.environ, **environment},
+        env={**os.environ, "TORCHTPU_MODE": "strict", **environment},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

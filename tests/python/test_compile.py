@@ -86,6 +86,7 @@ def test_training_is_that_of_eager_mode_dropout_included(make):
     torch.testing.assert_close(found, expected, rtol=2e-4, atol=2e-5)
 
 
+@pytest.mark.strict_mode
 @pytest.mark.parametrize("make", [mlp, convnet, transformer])
 def test_inference_is_that_of_the_cpu_in_one_program(make):
     torch.manual_seed(0)
@@ -360,6 +361,7 @@ def test_a_whole_step_is_one_program_and_trains_as_eager_mode_does(name):
     assert counts[3][1] - counts[2][1] <= 2 * 3  # the step, and a new learning rate
 
 
+@pytest.mark.strict_mode
 def test_a_step_gives_its_memory_to_the_next():
     model = nn.Linear(512, 512, bias=False, device="tpu")
     step = torchtpu.compile_step(model, torch.optim.AdamW(model.parameters()), lambda m, x: m(x).square().mean())

@@ -124,6 +124,7 @@ def test_out_of_range_inside_a_training_step():
     assert all(torch.isfinite(p).all() for p in model.parameters())
 
 
+@pytest.mark.strict_mode
 def test_strict_mode_stays_usable_after_an_index_out_of_range():
     y = x()[t(5)]
     torch.tpu.synchronize()

@@ -8,6 +8,8 @@ from process import run
 
 import torchtpu
 
+pytestmark = pytest.mark.strict_mode
+
 
 def test_context_manager_and_decorator():
     assert torchtpu.get_mode() == "strict"

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from torchtpu import _C
+
 quick = settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
@@ -909,6 +911,25 @@ def test_several_writes_of_one_call_may_share_a_storage():
         return [flat, state, twice, swapped, copied, out]
 
     both(run)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_lists_of_numbers(dtype):
+    """Equal ones are one number of the program, others an array; whichever, they are data and no part of it."""
+    lists = [[2, 2, 2], [3.0, 3.0, 3.0], [0.5, 0.5, 0.5], [2.0, 3.0, 4.0], [5.0, 5.0, 4.0], [1, 1, 2.5], [1, 2, 2.5]]
+    xs = [base(2, 3).to(dtype) + 1, base(4).to(dtype) + 1, base(3).to(dtype) + 2]
+    tpu = [x.to("tpu") for x in xs]
+    for numbers in [*lists, [-0.0, 0.0, -0.0], [0.0, 0.0, 0.0], [-0.0, -0.0, -0.0], [2j, 2j, 2j], [2j, 3j, 2j]]:
+        for ours, theirs in zip(torch._foreach_mul(tpu, numbers), torch._foreach_mul(xs, numbers), strict=True):
+            assert ours.dtype == theirs.dtype
+            assert torch.equal(ours.cpu(), theirs)
+            assert torch.equal(1 / ours.cpu().real, 1 / theirs.real)  # the sign of zero
+        if numbers is lists[-1]:
+            made = _C._compile_count()
+            for again in lists:
+                torch._foreach_mul(tpu, [1.5 * n if isinstance(n, float) else n + 3 for n in again])
+            torch.tpu.synchronize()
+            assert _C._compile_count() == made
 
 
 def test_optimizers_on_views_of_a_flat_buffer():
