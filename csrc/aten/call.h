@@ -57,7 +57,8 @@ struct Call {
 bool AreEqual(c10::ArrayRef<ScalarOperand> scalars);
 
 // What decides how a tpu tensor is read: dtype, geometry and the type of the Value behind it (null: uninitialised).
-// `place`: with where a view begins. `storage_size`: and, for one that is not whole, where its storage ends, which decides how it is written.
+// `place`: with where a view begins. `storage_size`: and, for one that is not whole, where its storage ends, which decides
+// how it is written.
 void AddTensorToKey(CallKey& key, const at::Tensor& tensor, const runtime::Value* value, const runtime::Slot& slot,
                     bool storage_size, bool place = true);
 

@@ -48,6 +48,12 @@ struct ProcessGroup::Batch {
     TORCH_CHECK(tensors.size() == 1, name, ": expected a single tensor, found ", tensors.size());
     return tensors.front();
   }
+  // The only list, which has a tensor for each of `size` ranks. `what`: "input", "output".
+  const Tensors& OnePerRank(const std::vector<Tensors>& lists, int size, const char* what) const {
+    TORCH_CHECK(lists.size() == 1 && lists[0].size() == static_cast<size_t>(size), name, ": expected a list of ", size,
+                " ", what, " tensors, found ", lists.empty() ? 0 : lists[0].size());
+    return lists.front();
+  }
   void CheckSameType(const at::Tensor& a, const at::Tensor& b) const {
     TORCH_CHECK_TYPE(a.scalar_type() == b.scalar_type(), name, ": expected tensors of one type, found ",
                      Describe(a.scalar_type()), " and ", Describe(b.scalar_type()));

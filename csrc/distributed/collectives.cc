@@ -124,12 +124,11 @@ Work ProcessGroup::reduce(Tensors& tensors, const c10d::ReduceOptions& options) 
 Work ProcessGroup::allgather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
   Batch batch(c10d::OpType::ALLGATHER, "all_gather", "tpu:all_gather", options.timeout);
   const at::Tensor& input = batch.Single(inputs);
-  TORCH_CHECK(outputs.size() == 1 && outputs[0].size() == static_cast<size_t>(size_), batch.name,
-              ": expected a list of ", size_, " output tensors, found ", outputs.empty() ? 0 : outputs[0].size());
-  batch.CheckOwn(input, outputs[0][rank_]);
+  const Tensors& own = batch.OnePerRank(outputs, size_, "output");
+  batch.CheckOwn(input, own[rank_]);
   Call& call = batch.Add("all_gather of " + Describe(input), Typed("all_gather", input));
   batch.Read(call, input);
-  for (const at::Tensor& output : outputs[0]) {
+  for (const at::Tensor& output : own) {
     batch.CheckSameType(output, input);
     batch.Write(call, output);
   }
@@ -194,10 +193,9 @@ Work ProcessGroup::gather(std::vector<Tensors>& outputs, Tensors& inputs, const 
   Call& call = batch.Add(name + " of " + Describe(input), Typed(name, input));
   batch.Read(call, input);
   if (root == rank_) {
-    TORCH_CHECK(outputs.size() == 1 && outputs[0].size() == static_cast<size_t>(size_), batch.name,
-                ": expected a list of ", size_, " output tensors, found ", outputs.empty() ? 0 : outputs[0].size());
-    batch.CheckOwn(input, outputs[0][rank_]);
-    for (const at::Tensor& output : outputs[0]) {
+    const Tensors& own = batch.OnePerRank(outputs, size_, "output");
+    batch.CheckOwn(input, own[rank_]);
+    for (const at::Tensor& output : own) {
       batch.CheckSameType(output, input);
       batch.Write(call, output);
     }
@@ -216,10 +214,9 @@ Work ProcessGroup::scatter(Tensors& outputs, std::vector<Tensors>& inputs, const
   const std::string name = "scatter(src=" + std::to_string(root) + ")";
   Call& call = batch.Add(name + " to " + Describe(output), Typed(name, output));
   if (root == rank_) {
-    TORCH_CHECK(inputs.size() == 1 && inputs[0].size() == static_cast<size_t>(size_), batch.name,
-                ": expected a list of ", size_, " input tensors, found ", inputs.empty() ? 0 : inputs[0].size());
-    batch.CheckOwn(inputs[0][rank_], output);
-    for (const at::Tensor& input : inputs[0]) {
+    const Tensors& own = batch.OnePerRank(inputs, size_, "input");
+    batch.CheckOwn(own[rank_], output);
+    for (const at::Tensor& input : own) {
       batch.CheckSameType(output, input);
       batch.Read(call, input);
     }
@@ -235,14 +232,13 @@ Work ProcessGroup::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs
                                   const c10d::ReduceScatterOptions& options) {
   Batch batch(c10d::OpType::REDUCE_SCATTER, "reduce_scatter", "tpu:reduce_scatter", options.timeout);
   const at::Tensor& output = batch.Single(outputs);
-  TORCH_CHECK(inputs.size() == 1 && inputs[0].size() == static_cast<size_t>(size_), batch.name, ": expected a list of ",
-              size_, " input tensors, found ", inputs.empty() ? 0 : inputs[0].size());
-  batch.CheckOwn(inputs[0][rank_], output);
+  const Tensors& own = batch.OnePerRank(inputs, size_, "input");
+  batch.CheckOwn(own[rank_], output);
   const ReduceOpPlan plan = PlanOf(options.reduceOp, output);
   const DType dtype = aten::ToDType(output.scalar_type());
   const std::string name = "reduce_scatter(" + plan.name + ")";
   Call& call = batch.Add(name + " to " + Describe(output), Typed(name, output));
-  for (const at::Tensor& input : inputs[0]) {
+  for (const at::Tensor& input : own) {
     batch.CheckSameType(output, input);
     batch.Read(call, input);
   }

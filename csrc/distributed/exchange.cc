@@ -8,7 +8,7 @@
 namespace tpu::distributed {
 namespace {
 
-std::string Seconds(Clock::duration duration) {
+std::string Milliseconds(Clock::duration duration) {
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
   return std::to_string(ms) + " ms";
 }
@@ -142,13 +142,13 @@ Status Exchange::Missing(const std::vector<std::unique_ptr<Frame>>& frames, int 
     ranks += (count++ ? ", " : "") + std::to_string(p);
   }
   if (count == 0) ranks = std::to_string(peer);
-  return {Code::kDeadlineExceeded, "timed out after " + Seconds(Clock::now() - begin_) + " waiting for rank" +
+  return {Code::kDeadlineExceeded, "timed out after " + Milliseconds(Clock::now() - begin_) + " waiting for rank" +
                                        (count > 1 ? "s " : " ") + ranks + ", which did not call it"};
 }
 
 Status Exchange::Lost(int peer, const Status& status) const {
   if (status.code() == Code::kDeadlineExceeded) {
-    return {status.code(), "timed out after " + Seconds(Clock::now() - begin_) + " waiting for rank " +
+    return {status.code(), "timed out after " + Milliseconds(Clock::now() - begin_) + " waiting for rank " +
                                std::to_string(peer) + " to send or take its data"};
   }
   return {status.code(), "lost rank " + std::to_string(peer) + " (" + status.message() + ")"};

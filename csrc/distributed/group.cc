@@ -19,6 +19,13 @@ std::unordered_set<Group*>& live = *new std::unordered_set<Group*>;
 std::vector<uint8_t> AsBytes(const std::string& text) { return {text.begin(), text.end()}; }
 std::string AsText(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
+// Why a message between two ranks did not come through.
+Status Lost(const Status& status, const std::string& who, const std::string& what) {
+  const bool late = status.code() == Code::kDeadlineExceeded;
+  return {status.code(), late ? "timed out waiting for " + who + " to " + what + " it"
+                              : "lost " + who + " (" + status.message() + ")"};
+}
+
 }  // namespace
 
 Group::Group(c10::intrusive_ptr<c10d::Store> store, c10::intrusive_ptr<c10d::Backend> transport, int rank, int size)
@@ -57,41 +64,38 @@ Lane& Group::LaneOf(Direction direction, int peer, int tag) {
   return *lane;
 }
 
+void Group::Push(Lane& lane, Call call, std::string which, How how) {
+  devices_.insert(&call.completion->external()->device());
+  lane.Push([this, which = std::move(which), how = std::move(how), call = std::make_shared<Call>(std::move(call))] {
+    Carry(*call, which, how);
+  });
+}
+
 void Group::StartCollective(Call call) {
   std::lock_guard lock(mutex_);
-  devices_.insert(&call.completion->external()->device());
   const uint64_t number = ++collectives_;
   if (!collective_lane_) collective_lane_ = std::make_unique<Lane>();
-  collective_lane_->Push([this, number, call = std::make_shared<Call>(std::move(call))] {
-    Carry(*call, "sequence " + std::to_string(number),
-          [&](Call& c, Clock::time_point deadline) { return Collective(c, number, deadline); });
-  });
+  Push(*collective_lane_, std::move(call), "sequence " + std::to_string(number),
+       [this, number](Call& c, Clock::time_point deadline) { return Collective(c, number, deadline); });
 }
 
 void Group::StartSend(Call call, int peer, int tag) {
   std::lock_guard lock(mutex_);
-  devices_.insert(&call.completion->external()->device());
-  LaneOf(Direction::kSend, peer, tag).Push([this, peer, tag, call = std::make_shared<Call>(std::move(call))] {
-    Carry(*call, "tag " + std::to_string(tag),
-          [&](Call& c, Clock::time_point deadline) { return Send(c, peer, tag, deadline); });
-  });
+  Push(LaneOf(Direction::kSend, peer, tag), std::move(call), "tag " + std::to_string(tag),
+       [this, peer, tag](Call& c, Clock::time_point deadline) { return Send(c, peer, tag, deadline); });
 }
 
 void Group::StartReceive(Call call, int peer, int tag) {
   std::lock_guard lock(mutex_);
-  devices_.insert(&call.completion->external()->device());
-  LaneOf(Direction::kReceive, peer, tag).Push([this, peer, tag, call = std::make_shared<Call>(std::move(call))] {
-    Carry(*call, "tag " + std::to_string(tag),
-          [&](Call& c, Clock::time_point deadline) { return Receive(c, peer, tag, deadline); });
-  });
+  Push(LaneOf(Direction::kReceive, peer, tag), std::move(call), "tag " + std::to_string(tag),
+       [this, peer, tag](Call& c, Clock::time_point deadline) { return Receive(c, peer, tag, deadline); });
 }
 
-void Group::Carry(Call& call, const std::string& which, const std::function<Status(Call&, Clock::time_point)>& how) {
+void Group::Carry(Call& call, const std::string& which, const How& how) {
   Status status;
   if (std::string reason = failure(); !reason.empty()) {
     status = {Code::kUnavailable, "the group has failed before: " + reason};
   } else {
-    // Only what is wrong with the memory or the plugin throws nothing; the transport's words come as exceptions.
     status = how(call, Clock::now() + call.timeout);
   }
   if (status.ok()) {
@@ -130,11 +134,7 @@ Status Group::Send(Call& call, int peer, int tag, Clock::time_point deadline) {
   }
   auto frame = std::make_unique<Frame>();
   frame->Write(AgreementOf(call.agreement), number, call.words, input.bytes());
-  const auto lost = [&](const Status& status) {
-    return Status(status.code(), status.code() == Code::kDeadlineExceeded
-                                     ? "timed out waiting for rank " + std::to_string(peer) + " to receive it"
-                                     : "lost rank " + std::to_string(peer) + " (" + status.message() + ")");
-  };
+  const auto lost = [&](const Status& status) { return Lost(status, "rank " + std::to_string(peer), "receive"); };
   TPU_ASSIGN_OR_RETURN(Message head, transport_.Send(peer, TagOf(Channel::kPointToPoint, tag), frame->bytes()));
   Message body;
   const bool apart = !IsInline(input.bytes().size());
@@ -156,10 +156,7 @@ Status Group::Receive(Call& call, int peer, int tag, Clock::time_point deadline)
   TPU_ASSIGN_OR_RETURN(Message head, peer < 0 ? transport_.ReceiveFromAny(wire_tag, frame->bytes())
                                               : transport_.Receive(peer, wire_tag, frame->bytes()));
   const auto lost = [&](const Status& status) {
-    const std::string who = peer < 0 ? "any rank" : "rank " + std::to_string(peer);
-    return Status(status.code(), status.code() == Code::kDeadlineExceeded
-                                     ? "timed out waiting for " + who + " to send it"
-                                     : "lost " + who + " (" + status.message() + ")");
+    return Lost(status, peer < 0 ? "any rank" : "rank " + std::to_string(peer), "send");
   };
   if (Status s = head.Await(deadline); !s.ok()) return lost(s);
   if (peer < 0) peer = head.source();
@@ -249,7 +246,12 @@ void Group::Shutdown(Clock::time_point deadline) {
   Abort("the group was destroyed");
   if (!failed) return;
   // What depended on the failure fails as well; it has been told.
-  for (runtime::Device* device : devices_) {
+  std::unordered_set<runtime::Device*> devices;
+  {
+    std::lock_guard lock(mutex_);
+    devices = devices_;
+  }
+  for (runtime::Device* device : devices) {
     device->Await(device->last_submitted());
     [[maybe_unused]] Status told = device->TakeError();
   }

@@ -29,7 +29,6 @@ using Inputs = std::span<const ConstBytes>;
 using Outputs = std::span<const Bytes>;
 
 struct Call {
-  std::string name;       // "all_reduce(SUM)"
   std::string words;      // "all_reduce(SUM) of float32[4]"
   std::string agreement;  // what has to be alike on all ranks
   std::vector<runtime::ValuePtr> inputs;
@@ -68,7 +67,9 @@ class Group {
  private:
   enum class Direction { kSend, kReceive };
   Lane& LaneOf(Direction direction, int peer, int tag);  // under mutex_
-  void Carry(Call& call, const std::string& which, const std::function<Status(Call&, Clock::time_point)>& how);
+  using How = std::function<Status(Call&, Clock::time_point deadline)>;
+  void Push(Lane& lane, Call call, std::string which, How how);  // under mutex_
+  void Carry(Call& call, const std::string& which, const How& how);
   Status Collective(Call& call, uint64_t number, Clock::time_point deadline);
   Status Send(Call& call, int peer, int tag, Clock::time_point deadline);
   Status Receive(Call& call, int peer, int tag, Clock::time_point deadline);

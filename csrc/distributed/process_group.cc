@@ -64,6 +64,12 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroup::split(const c10::intrusive_ptr<c
                                            chosen, connect_);
 }
 
+std::function<void()> ProcessGroup::Aborter() const {
+  return [group = std::weak_ptr(group_)] {
+    if (auto alive = group.lock()) alive->Abort("the group was aborted");
+  };
+}
+
 c10::intrusive_ptr<c10d::Work> ProcessGroup::Start(Batch batch) {
   TORCH_CHECK_NOT_IMPLEMENTED(!runtime::Capture::Current(), "torch.distributed.", batch.name,
                               ": a collective cannot be part of a captured function");
@@ -84,13 +90,9 @@ c10::intrusive_ptr<c10d::Work> ProcessGroup::Start(Batch batch) {
   }
   const std::chrono::milliseconds timeout = batch.timeout.count() > 0 ? batch.timeout : options_->timeout;
   auto work = c10::make_intrusive<CollectiveWork>(
-      CollectiveWork::Description{rank_, batch.type, batch.title, group_->sequence() + 1, batch.blocking,
-                                  [group = std::weak_ptr(group_)] {
-                                    if (auto alive = group.lock()) alive->Abort("the group was aborted");
-                                  }},
+      CollectiveWork::Description{rank_, batch.type, batch.title, group_->sequence() + 1, batch.blocking, Aborter()},
       completion, batch.read, batch.written);
   for (Call& call : batch.calls) {
-    call.name = batch.name;
     call.timeout = timeout;
     call.completion = completion;
     call.outputs.Commit();
@@ -177,9 +179,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroup::endCoalescing() {
   completion->Finish(nullptr);
   return c10::make_intrusive<CollectiveWork>(
       CollectiveWork::Description{rank_, c10d::OpType::COALESCED, "tpu:coalesced", group_->sequence(), false,
-                                  [group = std::weak_ptr(group_)] {
-                                    if (auto alive = group.lock()) alive->Abort("the group was aborted");
-                                  }},
+                                  Aborter()},
       completion, Tensors(), std::move(outputs));
 }
 

@@ -80,6 +80,8 @@ class ProcessGroup final : public c10d::Backend {
  private:
   struct Batch;
   WorkPtr Start(Batch batch);
+  // What a handle ends the group by, if it is there still.
+  std::function<void()> Aborter() const;
   WorkPtr Receive(Tensors& tensors, int peer, int tag);
 
   c10::intrusive_ptr<Options> options_;

@@ -2,8 +2,8 @@
 //
 // A device has one in-order queue, which serves all its streams, so work on two streams never overlaps and a wait between
 // streams of one device costs nothing. A stream is the position of the last task submitted while it was current: enough
-// for query and synchronize to mean what they mean elsewhere, with the collectives that were waited for on it. Stream 0 is the default; the others come from a pool per
-// priority and are handed out round robin.
+// for query and synchronize to mean what they mean elsewhere, with the collectives that were waited for on it. Stream 0 is
+// the default; the others come from a pool per priority and are handed out round robin.
 // Threads: the current stream is the thread's own, per device; positions are atomic.
 #pragma once
 

@@ -2,7 +2,8 @@
 //
 // A Value is shared by the slots, recorded nodes and queued tasks that refer to it (intrusive reference count; the last
 // one frees the device memory). It is made pending by the recording thread and made ready, or failed, exactly once: by the
-// submission thread of its device, or by the thread of a collective. A Slot points at its current Value; an in-place op swaps in a new one.
+// submission thread of its device, or by the thread of a collective. A Slot points at its current Value; an in-place op
+// swaps in a new one.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
