@@ -3,6 +3,7 @@
 import atexit
 from datetime import timedelta
 from functools import cache
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from torchtpu import _C
@@ -29,12 +30,21 @@ def _end_with_the_program() -> None:
     atexit.register(_C._shutdown_groups, _EXIT_SECONDS)
 
 
+@cache
+def _software() -> str:
+    """What has to be alike on all ranks."""
+    import torch
+
+    return f"torchtpu {version('torchtpu')} and torch {torch.__version__}"
+
+
 def _create(options: Any, backend_options: Any) -> Any:
     _C._bind_process_group()
     if backend_options is not None and not isinstance(backend_options, _C._ProcessGroupOptions):
         raise TypeError(f"pg_options: expected none for the backend tpu, found {type(backend_options).__name__}")
     _end_with_the_program()
     settings = _C._ProcessGroupOptions(timeout=options.timeout)
+    settings.version = _software()
     settings.group_name = options.group_id
     settings.global_ranks_in_group = options.global_ranks_in_group
     return _C._ProcessGroup(options.store, options.group_rank, options.group_size, settings, _connect)

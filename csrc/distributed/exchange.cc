@@ -61,7 +61,7 @@ Status Exchange::Post(int peer, ConstBytes bytes, const Start& start) {
   Result<Message> message = start(TagOf(Channel::kCollectiveData, number_));
   if (!message.ok()) {
     under_way_.clear();
-    return message.status();
+    return Lost(peer, message.status());
   }
   under_way_.emplace_back(peer, std::move(message).value());
   return {};
@@ -90,16 +90,18 @@ Status Exchange::RunFrames(const std::vector<ConstBytes>& send, const std::vecto
     const int peer = (self + step) % size();
     if (!all && receive[peer].empty()) continue;
     in[peer] = std::make_unique<Frame>();
-    TPU_ASSIGN_OR_RETURN(Message message, transport_.Receive(peer, tag, in[peer]->bytes()));
-    arriving.emplace_back(peer, std::move(message));
+    Result<Message> message = transport_.Receive(peer, tag, in[peer]->bytes());
+    if (!message.ok()) return Lost(peer, message.status());
+    arriving.emplace_back(peer, std::move(message).value());
   }
   for (int step = 1; step < size(); ++step) {
     const int peer = (self + size() - step) % size();
     if (!all && send[peer].empty()) continue;
     out[peer] = std::make_unique<Frame>();
     out[peer]->Write(agreement_, number_, words_, send[peer]);
-    TPU_ASSIGN_OR_RETURN(Message message, transport_.Send(peer, tag, out[peer]->bytes()));
-    leaving.emplace_back(peer, std::move(message));
+    Result<Message> message = transport_.Send(peer, tag, out[peer]->bytes());
+    if (!message.ok()) return Lost(peer, message.status());
+    leaving.emplace_back(peer, std::move(message).value());
   }
   for (auto& [peer, message] : arriving) {
     if (Status s = message.Await(deadline_); !s.ok()) return Missing(in, peer, s);
@@ -122,8 +124,8 @@ Status Exchange::Check(const std::vector<std::unique_ptr<Frame>>& frames, const 
     if (!frame) continue;
     const bool alike = frame->agreement() == agreement_;
     if (alike && frame->payload_bytes() == receive[peer].size()) continue;
-    std::string message = "the ranks do not call the same collective: rank " + std::to_string(rank()) + " called " +
-                          words_ + ", rank " + std::to_string(peer) + " called " + frame->words();
+    std::string message = "the ranks do not call the same collective: " + transport_.NameOf(rank()) + " called " +
+                          words_ + ", " + transport_.NameOf(peer) + " called " + frame->words();
     if (alike) {
       message += ", which sends " + std::to_string(frame->payload_bytes()) + " bytes where " +
                  std::to_string(receive[peer].size()) + " are expected";
@@ -135,23 +137,21 @@ Status Exchange::Check(const std::vector<std::unique_ptr<Frame>>& frames, const 
 
 Status Exchange::Missing(const std::vector<std::unique_ptr<Frame>>& frames, int peer, const Status& status) const {
   if (status.code() != Code::kDeadlineExceeded) return Lost(peer, status);
-  std::string ranks;
-  int count = 0;
+  std::vector<int> missing;
   for (int p = 0; p < size(); ++p) {
-    if (!frames[p] || frames[p]->complete()) continue;
-    ranks += (count++ ? ", " : "") + std::to_string(p);
+    if (frames[p] && !frames[p]->complete()) missing.push_back(p);
   }
-  if (count == 0) ranks = std::to_string(peer);
-  return {Code::kDeadlineExceeded, "timed out after " + Milliseconds(Clock::now() - begin_) + " waiting for rank" +
-                                       (count > 1 ? "s " : " ") + ranks + ", which did not call it"};
+  if (missing.empty()) missing.push_back(peer);
+  return {Code::kDeadlineExceeded, "timed out after " + Milliseconds(Clock::now() - begin_) + " waiting for " +
+                                       transport_.NamesOf(missing) + ", which did not call it"};
 }
 
 Status Exchange::Lost(int peer, const Status& status) const {
   if (status.code() == Code::kDeadlineExceeded) {
-    return {status.code(), "timed out after " + Milliseconds(Clock::now() - begin_) + " waiting for rank " +
-                               std::to_string(peer) + " to send or take its data"};
+    return {status.code(), "timed out after " + Milliseconds(Clock::now() - begin_) + " waiting for " +
+                               transport_.NameOf(peer) + " to send or take its data"};
   }
-  return {status.code(), "lost rank " + std::to_string(peer) + " (" + status.message() + ")"};
+  return {status.code(), "lost " + transport_.NameOf(peer) + " (" + status.message() + ")"};
 }
 
 uint64_t AgreementOf(std::string_view text) { return HashWords(text); }

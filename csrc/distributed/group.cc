@@ -1,7 +1,6 @@
 #include "distributed/group.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "runtime/device.h"
@@ -10,14 +9,9 @@ namespace tpu::distributed {
 namespace {
 
 constexpr size_t kManyLanes = 64;  // idle ones are ended beyond
-// How long a rank that timed out waits for the others, which time out as well, to say what they were doing.
-constexpr auto kReportWait = std::chrono::milliseconds(1000);
 
 std::mutex live_mutex;  // guards live
 std::unordered_set<Group*>& live = *new std::unordered_set<Group*>;
-
-std::vector<uint8_t> AsBytes(const std::string& text) { return {text.begin(), text.end()}; }
-std::string AsText(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
 // Why a message between two ranks did not come through.
 Status Lost(const Status& status, const std::string& who, const std::string& what) {
@@ -28,8 +22,9 @@ Status Lost(const Status& status, const std::string& who, const std::string& wha
 
 }  // namespace
 
-Group::Group(c10::intrusive_ptr<c10d::Store> store, c10::intrusive_ptr<c10d::Backend> transport, int rank, int size)
-    : store_(std::move(store)), transport_(std::move(transport), rank, size), messages_(size) {
+Group::Group(std::unique_ptr<FailureBoard> board, c10::intrusive_ptr<c10d::Backend> transport, int rank, int size,
+             std::vector<int> global_ranks)
+    : board_(std::move(board)), transport_(std::move(transport), rank, size, std::move(global_ranks)), messages_(size) {
   std::lock_guard lock(live_mutex);
   live.insert(this);
 }
@@ -134,17 +129,17 @@ Status Group::Send(Call& call, int peer, int tag, Clock::time_point deadline) {
   }
   auto frame = std::make_unique<Frame>();
   frame->Write(AgreementOf(call.agreement), number, call.words, input.bytes());
-  const auto lost = [&](const Status& status) { return Lost(status, "rank " + std::to_string(peer), "receive"); };
-  TPU_ASSIGN_OR_RETURN(Message head, transport_.Send(peer, TagOf(Channel::kPointToPoint, tag), frame->bytes()));
-  Message body;
-  const bool apart = !IsInline(input.bytes().size());
-  if (apart) {
-    TPU_ASSIGN_OR_RETURN(body, transport_.Send(peer, TagOf(Channel::kPointToPointData, number), input.bytes()));
+  const auto lost = [&](const Status& status) { return Lost(status, transport_.NameOf(peer), "receive"); };
+  Result<Message> head = transport_.Send(peer, TagOf(Channel::kPointToPoint, tag), frame->bytes());
+  if (!head.ok()) return lost(head.status());
+  if (!IsInline(input.bytes().size())) {
+    Result<Message> body = transport_.Send(peer, TagOf(Channel::kPointToPointData, number), input.bytes());
+    if (!body.ok()) return lost(body.status());
+    if (Status s = head->Await(deadline); !s.ok()) return lost(s);
+    if (Status s = body->Await(deadline); !s.ok()) return lost(s);
+    return {};
   }
-  if (Status s = head.Await(deadline); !s.ok()) return lost(s);
-  if (apart) {
-    if (Status s = body.Await(deadline); !s.ok()) return lost(s);
-  }
+  if (Status s = head->Await(deadline); !s.ok()) return lost(s);
   return {};
 }
 
@@ -153,21 +148,22 @@ Status Group::Receive(Call& call, int peer, int tag, Clock::time_point deadline)
   const Bytes memory = call.outputs.memory(0);
   auto frame = std::make_unique<Frame>();
   const int wire_tag = TagOf(Channel::kPointToPoint, tag);
-  TPU_ASSIGN_OR_RETURN(Message head, peer < 0 ? transport_.ReceiveFromAny(wire_tag, frame->bytes())
-                                              : transport_.Receive(peer, wire_tag, frame->bytes()));
   const auto lost = [&](const Status& status) {
-    return Lost(status, peer < 0 ? "any rank" : "rank " + std::to_string(peer), "send");
+    return Lost(status, peer < 0 ? "any rank" : transport_.NameOf(peer), "send");
   };
-  if (Status s = head.Await(deadline); !s.ok()) return lost(s);
-  if (peer < 0) peer = head.source();
+  Result<Message> head = peer < 0 ? transport_.ReceiveFromAny(wire_tag, frame->bytes())
+                                  : transport_.Receive(peer, wire_tag, frame->bytes());
+  if (!head.ok()) return lost(head.status());
+  if (Status s = head->Await(deadline); !s.ok()) return lost(s);
+  if (peer < 0) peer = head->source();
   if (frame->agreement() != AgreementOf(call.agreement) || frame->payload_bytes() != memory.size()) {
-    return {Code::kInvalidArgument, "the two ranks do not agree: rank " + std::to_string(rank()) + " called " +
-                                        call.words + ", rank " + std::to_string(peer) + " called " + frame->words()};
+    return {Code::kInvalidArgument, "the two ranks do not agree: " + transport_.NameOf(rank()) + " called " +
+                                        call.words + ", " + transport_.NameOf(peer) + " called " + frame->words()};
   }
   if (!IsInline(memory.size())) {
-    TPU_ASSIGN_OR_RETURN(Message body,
-                         transport_.Receive(peer, TagOf(Channel::kPointToPointData, frame->number()), memory));
-    if (Status s = body.Await(deadline); !s.ok()) return lost(s);
+    Result<Message> body = transport_.Receive(peer, TagOf(Channel::kPointToPointData, frame->number()), memory);
+    if (!body.ok()) return lost(body.status());
+    if (Status s = body->Await(deadline); !s.ok()) return lost(s);
   } else if (!memory.empty()) {
     std::copy(frame->payload().begin(), frame->payload().end(), memory.begin());
   }
@@ -181,15 +177,16 @@ void Group::Fail(Call& call, const std::string& which, const Status& status) {
   bool first, news;
   {
     std::lock_guard lock(mutex_);
-    text = call.words + " (" + which + ", rank " + std::to_string(rank()) + " of " + std::to_string(size()) +
-           (name_.empty() ? "" : ", group " + name_) + "): " + status.message();
+    text = call.words + " (" + which + ", " + transport_.NameOf(rank()) + " of " + std::to_string(size()) +
+           (name_.empty() ? "" : ", group " + name_) + "): " + (ended_ ? failure_ : status.message());
     first = failure_.empty();
     if (first) failure_ = text;
     news = !ended_;
   }
   if (first) {
-    text = Report(text, status.code() == Code::kDeadlineExceeded);
-    {
+    if (board_ && !transport_.aborted()) {
+      // Before the connections close: the others then find the reason.
+      text = board_->Post(text, status.code() == Code::kDeadlineExceeded);
       std::lock_guard lock(mutex_);
       failure_ = text;
     }
@@ -200,31 +197,6 @@ void Group::Fail(Call& call, const std::string& which, const Status& status) {
   call.inputs.clear();
   call.outputs.Fail(error);
   call.completion->Finish(std::move(error), news);
-}
-
-std::string Group::Report(const std::string& text, bool timed_out) {
-  if (size() == 1 || transport_.aborted()) return text;
-  std::string report = text;
-  try {
-    // The program may be waiting in the store's other client.
-    const c10::intrusive_ptr<c10d::Store> store = store_->clone();
-    store->set("failure/" + std::to_string(rank()), AsBytes(text));
-    const std::string first = AsText(store->compareSet("failure", {}, AsBytes(text)));
-    if (timed_out) {
-      const auto until = Clock::now() + kReportWait;
-      for (int peer = 0; peer < size(); ++peer) {
-        const std::string key = "failure/" + std::to_string(peer);
-        if (peer == rank()) continue;
-        while (!store->check({key}) && Clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        if (store->check({key})) report += "\n  rank " + std::to_string(peer) + ": " + AsText(store->get(key));
-      }
-    } else if (first != text) {
-      report += "\n  first failure: " + first;
-    }
-  } catch (const std::exception&) {
-    // The store went with the rank that held it.
-  }
-  return report;
 }
 
 void Group::AwaitLanes(Clock::time_point deadline) {

@@ -6,8 +6,6 @@
 // Lifetime: shared by the backend and the jobs of its lanes. Threads: any.
 #pragma once
 
-#include <torch/csrc/distributed/c10d/Store.hpp>
-
 #include <functional>
 #include <map>
 #include <memory>
@@ -21,6 +19,7 @@
 #include "distributed/completion.h"
 #include "distributed/destination.h"
 #include "distributed/exchange.h"
+#include "distributed/failure_board.h"
 #include "distributed/lane.h"
 
 namespace tpu::distributed {
@@ -41,7 +40,9 @@ struct Call {
 
 class Group {
  public:
-  Group(c10::intrusive_ptr<c10d::Store> store, c10::intrusive_ptr<c10d::Backend> transport, int rank, int size);
+  // `transport`, `board`: null for a group of one.
+  Group(std::unique_ptr<FailureBoard> board, c10::intrusive_ptr<c10d::Backend> transport, int rank, int size,
+        std::vector<int> global_ranks);
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -75,9 +76,8 @@ class Group {
   Status Receive(Call& call, int peer, int tag, Clock::time_point deadline);
   void Fail(Call& call, const std::string& which, const Status& status);
   void AwaitLanes(Clock::time_point deadline);
-  std::string Report(const std::string& text, bool timed_out);
 
-  c10::intrusive_ptr<c10d::Store> store_;
+  std::unique_ptr<FailureBoard> board_;
   Transport transport_;
   std::mutex mutex_;  // guards all below
   std::string name_;

@@ -7,6 +7,7 @@
 
 #include "aten/guard.h"
 #include "distributed/batch.h"
+#include "distributed/roster.h"
 #include "runtime/recorder.h"
 
 namespace tpu::distributed {
@@ -19,16 +20,21 @@ constexpr int kMaxTag = (1 << kTagBits) - 1;
 ProcessGroup::ProcessGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                            const c10::intrusive_ptr<Options>& options, Connect connect)
     : c10d::Backend(rank, size), options_(options), connect_(std::move(connect)) {
+  std::vector<int> global(options_->global_ranks_in_group.begin(), options_->global_ranks_in_group.end());
   c10::intrusive_ptr<c10d::Backend> transport;
+  std::unique_ptr<FailureBoard> board;
   if (size > 1) {
+    const auto signed_up = SignUp(*store, {rank, size, global, options_->version}, options_->timeout);
+    if (!signed_up.ok()) {
+      C10_THROW_ERROR(DistBackendError, "tpu, group " + options_->group_name + ", " + NameOf(rank, global) + " of " +
+                                            std::to_string(size) + ": " + signed_up.status().message());
+    }
     // The same store may have served a group of this name before: each has keys of its own.
-    const int64_t incarnation = store->add("incarnation/" + std::to_string(rank), 1);
-    store_ = c10::make_intrusive<c10d::PrefixStore>(std::to_string(incarnation), store);
-    transport = connect_(store_, rank, size, options_->timeout);
-  } else {
-    store_ = store;
+    transport =
+        connect_(c10::make_intrusive<c10d::PrefixStore>(signed_up.value(), store), rank, size, options_->timeout);
+    board = std::make_unique<FailureBoard>(store, signed_up.value(), rank, size);
   }
-  group_ = std::make_shared<Group>(store_, std::move(transport), rank, size);
+  group_ = std::make_shared<Group>(std::move(board), std::move(transport), rank, size, std::move(global));
   group_->SetName(options_->group_name);
   init();
 }
@@ -55,6 +61,7 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroup::split(const c10::intrusive_ptr<c
   if (own == ranks.end()) return nullptr;
   auto chosen = c10::make_intrusive<Options>(options->timeout);
   chosen->group_name = options->group_name;
+  chosen->version = options_->version;
   chosen->group_desc = options->group_desc;
   for (int rank : ranks) {
     const auto& global = options_->global_ranks_in_group;

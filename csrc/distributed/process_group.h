@@ -24,6 +24,7 @@ class ProcessGroup final : public c10d::Backend {
   struct Options : c10d::Backend::Options {
     explicit Options(std::chrono::milliseconds timeout) : c10d::Backend::Options("tpu", timeout) {}
     Options(const Options&) = default;
+    std::string version;  // of the software, alike on all ranks
   };
   // Connects the processes of a group; null for a group of one.
   using Connect = std::function<c10::intrusive_ptr<c10d::Backend>(
@@ -85,7 +86,6 @@ class ProcessGroup final : public c10d::Backend {
   WorkPtr Receive(Tensors& tensors, int peer, int tag);
 
   c10::intrusive_ptr<Options> options_;
-  c10::intrusive_ptr<c10d::Store> store_;
   Connect connect_;
   std::shared_ptr<Group> group_;
   std::mutex mutex_;  // guards all below: what startCoalescing began

@@ -5,17 +5,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "distributed/store_text.h"
+
 namespace tpu::distributed {
 namespace {
 
-Status Aborted() { return {Code::kUnavailable, "the group was aborted"}; }
+// No limit of the transport's.
+constexpr auto kForEver = std::chrono::hours(24 * 365);
 
-// The first line of what the transport says: the rest is a C++ stack.
-std::string FirstLine(const std::exception& error) {
-  const auto* ours = dynamic_cast<const c10::Error*>(&error);
-  std::string text = ours ? ours->what_without_backtrace() : error.what();
-  return text.substr(0, text.find('\n'));
-}
+Status Aborted() { return {Code::kUnavailable, "the group was aborted"}; }
 
 at::Tensor AsTensor(const std::byte* data, size_t size) {
   return at::from_blob(const_cast<std::byte*>(data), {static_cast<int64_t>(size)},
@@ -41,18 +39,65 @@ Message::~Message() {
 }
 
 Status Message::Await(Clock::time_point deadline) {
-  using std::chrono::milliseconds;
-  const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
+  transport_->Watch(work_.get(), deadline);
   Status status;
   try {
-    // Zero would mean the transport's own time limit.
-    if (!work_->wait(std::max(left, milliseconds(1)))) status = Aborted();
+    if (!work_->wait(kForEver)) status = Aborted();
   } catch (const std::exception& error) {
-    const bool late = Clock::now() >= deadline;
-    status = {late ? Code::kDeadlineExceeded : Code::kUnavailable, FirstLine(error)};
+    status = {Code::kUnavailable, FirstLine(error)};
   }
-  if (transport_->aborted()) status = Aborted();
+  if (transport_->aborted()) return Aborted();
+  if (!status.ok() && transport_->IsLate(work_.get())) return {Code::kDeadlineExceeded, "timed out"};
   return status;
+}
+
+Transport::~Transport() {
+  {
+    std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  changed_.notify_all();
+  if (watch_.joinable()) watch_.join();
+}
+
+void Transport::Watch(c10d::Work* work, Clock::time_point deadline) {
+  bool sooner;
+  {
+    std::lock_guard lock(mutex_);
+    under_way_[work].deadline = deadline;
+    if (!watch_.joinable()) watch_ = std::thread([this] { EndLateOnes(); });
+    sooner = deadline < next_look_;
+  }
+  // Otherwise it looks in time by itself, as it does when many calls have the same time limit.
+  if (sooner) changed_.notify_all();
+}
+
+bool Transport::IsLate(c10d::Work* work) {
+  std::lock_guard lock(mutex_);
+  const auto found = under_way_.find(work);
+  return found != under_way_.end() && found->second.late;
+}
+
+void Transport::EndLateOnes() {
+  std::unique_lock lock(mutex_);
+  while (!closing_) {
+    const Clock::time_point now = Clock::now();
+    next_look_ = Clock::time_point::max();
+    for (auto& [work, wait] : under_way_) {
+      if (!wait.deadline || wait.late) continue;
+      if (*wait.deadline > now) {
+        next_look_ = std::min(next_look_, *wait.deadline);
+        continue;
+      }
+      wait.late = true;
+      work->abort();
+    }
+    if (next_look_ == Clock::time_point::max()) {
+      changed_.wait(lock);
+    } else {
+      changed_.wait_until(lock, next_look_);
+    }
+  }
 }
 
 template <typename Post>
@@ -67,7 +112,7 @@ Result<Message> Transport::Start(const Post& post) {
     c10::intrusive_ptr<c10d::Work> work = post(*backend);
     {
       std::lock_guard lock(mutex_);
-      under_way_.insert(work.get());
+      under_way_.try_emplace(work.get());
     }
     if (aborted()) work->abort();
     return Message(this, std::move(work));
@@ -100,7 +145,7 @@ Result<Message> Transport::ReceiveFromAny(int tag, Bytes bytes) {
 void Transport::Abort() {
   aborted_.store(true, std::memory_order_release);
   std::lock_guard lock(mutex_);
-  for (c10d::Work* work : under_way_) work->abort();
+  for (auto& [work, wait] : under_way_) work->abort();
 }
 
 void Transport::Close() {

@@ -48,6 +48,7 @@ void BindDistributed(py::module_& m) {
     py::class_<Options, c10d::Backend::Options, c10::intrusive_ptr<Options>>(m, "_ProcessGroupOptions")
         .def(py::init([](std::chrono::milliseconds timeout) { return c10::make_intrusive<Options>(timeout); }),
              py::arg("timeout"))
+        .def_readwrite("version", &Options::version)
         .def("__copy__", [](const Options& self) { return c10::make_intrusive<Options>(self); })
         .def("__deepcopy__", [](const Options& self, const py::dict&) { return c10::make_intrusive<Options>(self); });
     py::class_<ProcessGroup, c10d::Backend, c10::intrusive_ptr<ProcessGroup>>(m, "_ProcessGroup")
