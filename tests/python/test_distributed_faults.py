@@ -191,7 +191,7 @@ def disagree(rank: int) -> None:
     if rank == 1:
         torchtpu._distributed._software = lambda: "torchtpu 7"
     with pytest.raises(
-        dist.DistBackendError, match="do not run the same software: rank 0 has .* rank 1 has torchtpu 7"
+        dist.DistBackendError, match=r"do not run the same software: rank 0 has .* rank 1 has torchtpu 7"
     ):
         begin_anew(rank, SIZE, 60)
     torchtpu._distributed._software = software
