@@ -55,10 +55,12 @@ bench: build
 	python -m benchmarks.cold_start $(if $(PEER),--peer $(PEER))
 	python -m benchmarks.eager $(if $(PEER),--peer $(PEER)) $(if $(XLA),--xla $(XLA))
 
-## sweep     PyTorch's OpInfo database against the CPU: all data types, gradients (SWEEP='-k softmax' for a part)
+## sweep     long tests: OpInfo in all data types (SWEEP="-k softmax" for a part), killed processes, random rank programs
 sweep: build
 	TORCHTPU_SWEEP=full pytest -q tests/python/test_opinfo.py $(SWEEP)
 	TORCHTPU_CACHE_KILLS=100 pytest -q tests/python/test_cache.py -k killed
+	TORCHTPU_RANK_PROGRAMS=200 pytest -q tests/python/test_distributed.py -k programs
+	TORCHTPU_RANK_KILLS=100 pytest -q tests/python/test_distributed_kills.py
 
 ## lint      ruff, clang-format, and clang-tidy on what changed since BASE (BASE=all: on everything)
 lint: build $(VENV)/.lint

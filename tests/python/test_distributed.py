@@ -1,6 +1,7 @@
 """The process group `tpu`: every collective, on every data type, against what its definition gives on the host."""
 
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ NUMBERS = [
     torch.int64,
 ]
 MOVED = [*NUMBERS, torch.bool, torch.complex64, torch.complex128, torch.float8_e4m3fn, torch.float8_e5m2, torch.uint16]
+PROGRAMS = int(os.environ.get("TORCHTPU_RANK_PROGRAMS", "10"))
 COUNTS = [0, 1, 5, 1000, 50_001]  # in one message, and beside it; not a multiple of the number of ranks
 
 
@@ -388,39 +390,74 @@ def test_functional_collectives(ranks: Ranks) -> None:
 
 def random_program(rank: int, seed: int, mode: str) -> None:
     """Collectives in one order among programs that differ: the ranks compute, read and branch as they like."""
-    shared, own = torch.Generator().manual_seed(seed), torch.Generator().manual_seed(1000 * seed + rank)
+    shared, own = random.Random(seed), random.Random(1000 * seed + rank)
     with torchtpu.mode(mode):
         x, reference = torch.ones(16, device=device()), torch.ones(16)
         noise = torch.ones(16, device=device())
-        for _ in range(12):
-            for _ in range(int(torch.randint(0, 4, (), generator=own))):
+        weight = torch.ones(16, device=device(), requires_grad=True)
+        later: list[tuple[Any, torch.Tensor, float]] = []
+        for turn in range(12):
+            for _ in range(own.randrange(4)):
                 noise = noise * 1.01 + x
-            if torch.rand((), generator=own) < 0.3:
-                noise.sum().item()
-            kind = int(torch.randint(0, 4, (), generator=shared))
-            if kind == 0:
+            if own.random() < 0.3 and noise.sum().item() > 100:
+                noise = noise.sort().values / noise.max()
+            if rank == 0 and turn % 3 == 0:
+                print(x.mean().item())  # as a program that logs
+            kind = shared.choice(["reduce", "gather", "broadcast", "swap", "scatter", "stages", "gradient", "later"])
+            if kind == "reduce":
                 dist.all_reduce(x, ReduceOp.AVG)
-            elif kind == 1:
+            elif kind == "gather":
                 out = torch.empty(32, device=device())
                 dist.all_gather_into_tensor(out, x)
                 x = out[::2].clone()
-                reference = torch.cat([reference, reference])[::2].clone()
-            elif kind == 2:
-                dist.broadcast(x, int(torch.randint(0, SIZE, (), generator=shared)))
-            else:
+            elif kind == "broadcast":
+                dist.broadcast(x, shared.randrange(SIZE))
+            elif kind == "swap":
                 y = torch.empty_like(x)
                 work = dist.irecv(y, 1 - rank)
                 dist.isend(x * 0.5, 1 - rank)
                 work.wait()
                 x = x * 0.5 + y
+            elif kind == "scatter":
+                out = torch.empty(8, device=device())
+                dist.reduce_scatter_tensor(out, x, ReduceOp.AVG)
+                x = torch.cat([out, out])
+            elif kind == "stages":
+                # Rank 0 computes and sends, rank 1 computes something else on it and sends back.
+                if rank == 0:
+                    dist.send(x.relu() * 2, 1)
+                    dist.recv(x, 1)
+                else:
+                    y = torch.empty_like(x)
+                    dist.recv(y, 0)
+                    x = (y.reshape(4, 4) @ torch.eye(4, device=device())).reshape(16) / 2
+                    dist.send(x, 0)
+            elif kind == "gradient":
+                loss = (weight * x).sum() if rank == 0 else (weight.reshape(4, 4) * x.reshape(4, 4)).sum()
+                loss.backward()
+                work = dist.all_reduce(weight.grad, ReduceOp.AVG, async_op=True)
+                noise = noise + own.random()
+                work.wait()
+                x, weight.grad = weight.grad, None
+            else:
+                y = torch.full((40_000,), float(turn), device=device())
+                later.append((dist.all_reduce(y, async_op=True), y, 2.0 * turn))
             x, reference = x + 1, reference + 1
-        assert torch.allclose(x.cpu(), reference)
+        for work, y, wanted in later:
+            work.wait()
+            assert (y == wanted).all()
+        assert torch.allclose(x.cpu(), reference), (seed, mode)
+
+
+def random_programs(rank: int, seeds: range, mode: str) -> None:
+    for seed in seeds:
+        random_program(rank, seed, mode)
 
 
 @pytest.mark.parametrize("mode", ["strict", "debug", "fuse"])
 def test_programs_that_differ_between_ranks(ranks: Ranks, mode: str) -> None:
-    for seed in range(10):
-        ranks.run(random_program, seed, mode)
+    for first in range(0, PROGRAMS, 10):
+        ranks.run(random_programs, range(first, min(first + 10, PROGRAMS)), mode)
 
 
 def begin_again(rank: int) -> None:
