@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import torch
 
-from torchtpu import _C, _compiler_registration, _distributed, tpu
+from torchtpu import _C, _compiler_registration, _distributed, _dtensor, tpu
 
 
 def device(index: int | None = None) -> torch.device:
@@ -62,6 +62,7 @@ def _register() -> None:
     torch.set_autocast_dtype("tpu", torch.bfloat16)
     _compiler_registration.register()
     _distributed.register()
+    _dtensor.register()
 
 
 _register()

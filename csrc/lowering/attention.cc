@@ -120,19 +120,16 @@ Results Attention(Builder& b, Value query, Value key, Value value, std::optional
 
 // With p the probabilities, d the dropout factor and D = rowsum(grad * out):
 // dV = (p d)^T grad;  dS = p (d (grad V^T) - D);  dQ = scale dS K;  dK = scale dS^T Q;  dbias = dS.
-Results AttentionBackward(Builder& b, Value grad, Value query, Value key, Value value, std::optional<Value> bias,
-                          Ints mask, Value out, Value logsumexp, std::optional<Value> /*cum_seq_q*/,
-                          std::optional<Value> /*cum_seq_k*/, int64_t /*max_q*/, int64_t /*max_k*/, double dropout_p,
-                          bool is_causal, std::optional<Value> seed, std::optional<Value> offset,
-                          std::optional<double> scale_argument) {
+Results Gradients(Builder& b, Value grad, Value query, Value key, Value value, std::optional<Value> bias, Ints mask,
+                  Value out, Value logsumexp, double dropout_p, bool is_causal, std::optional<Value> seed,
+                  std::optional<Value> offset, std::optional<double> scale_argument, bool use_logsumexp) {
   Heads h = HeadsOf(query, key);
   double scale = ScaleOf(scale_argument, query);
   Value q = Grouped(b, query, h), k = Batched(b, key, h), v = Batched(b, value, h), g = Grouped(b, grad, h);
   DType dtype = Accumulator(query.dtype()), narrow = query.dtype();
   Value s = Scores(b, q, k, bias, is_causal, scale, h);
-  // logsumexp is float32, too coarse for float64.
-  Value p = dtype == DType::kF64 ? SoftmaxOf(b, s).probabilities
-                                 : b.Exp(s - b.Reshape(logsumexp, Ints{h.batch, h.kv_heads, h.group, h.queries, 1}));
+  Value p = !use_logsumexp ? SoftmaxOf(b, s).probabilities
+                           : b.Exp(s - b.Reshape(logsumexp, Ints{h.batch, h.kv_heads, h.group, h.queries, 1}));
   Value dp = Product(b, g, v, true);
   Value kept = p;
   if (dropout_p > 0) {
@@ -158,8 +155,67 @@ Results AttentionBackward(Builder& b, Value grad, Value query, Value key, Value 
   return results;
 }
 
+Results AttentionBackward(Builder& b, Value grad, Value query, Value key, Value value, std::optional<Value> bias,
+                          Ints mask, Value out, Value logsumexp, std::optional<Value> /*cum_seq_q*/,
+                          std::optional<Value> /*cum_seq_k*/, int64_t /*max_q*/, int64_t /*max_k*/, double dropout_p,
+                          bool is_causal, std::optional<Value> seed, std::optional<Value> offset,
+                          std::optional<double> scale) {
+  // logsumexp is float32, too coarse for float64.
+  const bool use_logsumexp = query.dtype() != DType::kF64;
+  return Gradients(b, grad, query, key, value, bias, mask, out, logsumexp, dropout_p, is_causal, seed, offset, scale,
+                   use_logsumexp);
+}
+
 LOWER("_scaled_dot_product_fused_attention_overrideable", Attention, kExact);
 LOWER("_scaled_dot_product_fused_attention_overrideable_backward", AttentionBackward, kExact);
+
+// The same under CUDA's names, for programs that call it so. Keys may be a part of all keys, with the logsumexp of all:
+// context parallelism.
+
+Value One(Builder& b, Value x) { return b.Reshape(b.Cast(x, DType::kU64), Ints{1}); }
+
+Results FlashAttention(Builder& b, Value query, Value key, Value value, double dropout_p, bool is_causal,
+                       bool return_debug_mask, std::optional<double> scale, Rng* rng) {
+  Results results = Attention(b, query, key, value, std::nullopt, dropout_p, is_causal, return_debug_mask, scale, rng);
+  results[6] = b.Concat(std::vector<Value>{One(b, *results[6]), One(b, *results[7])}, 0);
+  results[8] = b.BroadcastTo(b.ConstLike(0, query), Ints{0});
+  return results;
+}
+Results FlashAttentionBackward(Builder& b, Value grad, Value query, Value key, Value value, Value out, Value logsumexp,
+                               std::optional<Value> /*cum_seq_q*/, std::optional<Value> /*cum_seq_k*/,
+                               int64_t /*max_q*/, int64_t /*max_k*/, double dropout_p, bool is_causal, Value state,
+                               Value /*unused*/, std::optional<double> scale) {
+  Results results = Gradients(b, grad, query, key, value, std::nullopt, Ints{1, 1, 1, 0}, out, logsumexp, dropout_p,
+                              is_causal, b.SliceDim(state, 0, 0, 1), b.SliceDim(state, 0, 1, 2), scale, true);
+  results.resize(3);
+  return results;
+}
+LOWER("_scaled_dot_product_flash_attention", FlashAttention, kExact);
+LOWER("_scaled_dot_product_flash_attention_backward", FlashAttentionBackward, kExact);
+
+// Its logsumexp is padded.
+Results EfficientAttention(Builder& b, Value query, Value key, Value value, std::optional<Value> bias,
+                           bool compute_log_sumexp, double dropout_p, bool is_causal, std::optional<double> scale,
+                           Rng* rng) {
+  Results results = Attention(b, query, key, value, bias, dropout_p, is_causal, false, scale, rng);
+  constexpr int64_t kAlignment = 32;
+  const int64_t length = query.dim(-2), padded = (length + kAlignment - 1) / kAlignment * kAlignment;
+  const int64_t high = compute_log_sumexp ? padded - length : -length;
+  Value infinity = b.ConstLike(std::numeric_limits<double>::infinity(), *results[1]);
+  results[1] = b.Pad(*results[1], infinity, Ints{0, 0, 0}, Ints{0, 0, high});
+  results[2] = results[6];
+  results[3] = results[7];
+  results.resize(4);
+  return results;
+}
+Results EfficientAttentionBackward(Builder& b, Value grad, Value query, Value key, Value value,
+                                   std::optional<Value> bias, Value out, Value logsumexp, Value seed, Value offset,
+                                   double dropout_p, Ints mask, bool is_causal, std::optional<double> scale) {
+  return Gradients(b, grad, query, key, value, bias, mask, out, b.SliceDim(logsumexp, 2, 0, query.dim(-2)), dropout_p,
+                   is_causal, seed, offset, scale, true);
+}
+LOWER("_scaled_dot_product_efficient_attention", EfficientAttention, kExact);
+LOWER("_scaled_dot_product_efficient_attention_backward", EfficientAttentionBackward, kExact);
 
 // The same under the CPU's name, for programs that call it so. It drops nothing.
 Results CpuAttention(Builder& b, Value query, Value key, Value value, double /*dropout_p*/, bool is_causal,

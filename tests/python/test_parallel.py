@@ -270,8 +270,83 @@ def test_tensor_parallel(ranks: Ranks) -> None:
     ranks.run(tensor_parallel)
 
 
+def attention(rank: int) -> None:
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    mesh = init_device_mesh("tpu", (SIZE,))
+    for heads, bias in [(4, None), (2, None), (4, (1, 1, 6, 6)), (2, (6, 6)), (4, (2, 4, 6, 6))]:
+        torch.manual_seed(0)
+        whole = [torch.randn(2, h, 6, 8) for h in (4, heads, heads)]
+        if bias:
+            whole.append(torch.randn(bias))
+        wanted = [t.clone().requires_grad_() for t in whole]
+        options = {"is_causal": not bias, "enable_gqa": heads != 4}
+        reference = F.scaled_dot_product_attention(*wanted, **options)
+        reference.square().sum().backward()
+        for placement in (Shard(1), Shard(0), Replicate()):
+            parts = [
+                distribute_tensor(
+                    t.to(device()), mesh, [Replicate() if t.shape[0] != 2 else placement]
+                ).requires_grad_()
+                for t in whole
+            ]
+            out = F.scaled_dot_product_attention(*parts, **options)
+            out.square().sum().backward()
+            assert out.placements == (placement,)
+            torch.testing.assert_close(out.full_tensor().cpu(), reference, **CLOSE)
+            for part, one in zip(parts, wanted, strict=True):
+                torch.testing.assert_close(part.grad.full_tensor().cpu(), one.grad, **CLOSE)
+
+
+def test_attention_of_sharded_tensors(ranks: Ranks) -> None:
+    ranks.run(attention)
+
+
+def ring(rank: int) -> None:
+    """Each rank has a part of the sequence; keys and values go around."""
+    from torch.distributed.tensor.experimental import context_parallel
+    from torch.distributed.tensor.experimental._attention import (
+        _cp_options,
+        context_parallel_unshard,
+        set_rotate_method,
+    )
+
+    mesh = init_device_mesh("tpu", (SIZE,))
+    torch.manual_seed(0)
+    whole = [torch.randn(2, 4, 16, 8) for _ in range(3)]
+    for is_causal in (True, False):
+        wanted = [t.clone().requires_grad_() for t in whole]
+        reference = F.scaled_dot_product_attention(*wanted, is_causal=is_causal)
+        reference.square().sum().backward()
+        _cp_options.enable_load_balance = is_causal
+        for method in ("allgather", "alltoall"):
+            set_rotate_method(method)
+            parts = [t.to(device()) for t in whole]
+            with context_parallel(mesh, buffers=parts, buffer_seq_dims=[2] * 3, no_restore_buffers=set(parts)):
+                for part in parts:
+                    part.requires_grad_()
+                out = F.scaled_dot_product_attention(*parts, is_causal=is_causal)
+                assert out.shape[2] == 16 // SIZE
+                out.square().sum().backward()
+                found = context_parallel_unshard(mesh, [out.detach(), *(p.grad for p in parts)], [2] * 4)
+            for a, b in zip(found, [reference.detach(), *(t.grad for t in wanted)], strict=True):
+                torch.testing.assert_close(a.cpu(), b, **CLOSE)
+
+
+def test_context_parallel(ranks: Ranks) -> None:
+    ranks.run(ring)
+
+
 def pipeline(rank: int) -> None:
-    from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
+    from torch.distributed.pipelining import (
+        PipelineStage,
+        Schedule1F1B,
+        ScheduleGPipe,
+        ScheduleInterleaved1F1B,
+        ScheduleInterleavedZeroBubble,
+        ScheduleLoopedBFS,
+        ScheduleZBVZeroBubble,
+    )
 
     torch.manual_seed(4)
     layers = [nn.Sequential(nn.Linear(8, 8), nn.Tanh()) for _ in range(2 * SIZE)]
@@ -282,10 +357,13 @@ def pipeline(rank: int) -> None:
     def run(schedule: Callable[..., Any], parts: list[list[int]]) -> None:
         modules = [nn.Sequential(*(copy.deepcopy(layers[i]) for i in part)).to(device()) for part in parts]
         count = SIZE * len(parts)
-        stages = [PipelineStage(module, rank + SIZE * k, count, device()) for k, module in enumerate(modules)]
+        # Under ZBV the last stages come back: rank 0 has the first and the last.
+        v_shaped = schedule is ScheduleZBVZeroBubble
+        places = [rank, count - 1 - rank] if v_shaped else [rank + SIZE * k for k in range(len(parts))]
+        stages = [PipelineStage(m, place, count, device()) for m, place in zip(modules, places, strict=True)]
         plan = schedule(stages if len(parts) > 1 else stages[0], n_microbatches=4, loss_fn=F.mse_loss)
         losses: list[torch.Tensor] = []
-        first, last = rank == 0, rank == SIZE - 1
+        first, last = rank == 0, rank == (0 if v_shaped else SIZE - 1)
         arguments = (x.to(device()),) if first else ()
         plan.step(*arguments, **({"target": y.to(device()), "losses": losses} if last else {}))
         for part, module in zip(parts, modules, strict=True):
@@ -296,7 +374,9 @@ def pipeline(rank: int) -> None:
     half = [[2 * rank, 2 * rank + 1]]
     run(ScheduleGPipe, half)
     run(Schedule1F1B, half)
-    run(ScheduleInterleaved1F1B, [[rank], [rank + SIZE]])
+    for schedule in (ScheduleInterleaved1F1B, ScheduleLoopedBFS, ScheduleInterleavedZeroBubble):
+        run(schedule, [[rank], [rank + SIZE]])
+    run(ScheduleZBVZeroBubble, [[rank], [2 * SIZE - 1 - rank]])
 
 
 def test_pipeline(ranks: Ranks) -> None:

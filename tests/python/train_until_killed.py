@@ -1,6 +1,6 @@
 """Run by torchrun: trains from the last checkpoint on; in all attempts but the last a rank is killed at some moment.
 
-train_until_killed.py FOLDER STEPS KILLS SEED. Leaves in FOLDER what the others raised, and the checkpoint with the losses.
+train_until_killed.py FOLDER STEPS KILLS SEED. FOLDER gets what the others raised, and a checkpoint with all losses.
 """
 
 import os
