@@ -25,6 +25,9 @@ _log = logging.getLogger(__name__)
 # Why graphs were split, and how often; for explain.
 splits: Counter[str] = Counter()
 
+# The namespaces of collectives as PyTorch traces them.
+_COLLECTIVES = ("_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "c10d", "_dtensor")
+
 Boxed = Callable[[list[Any]], Sequence[Any]]
 
 
@@ -37,9 +40,9 @@ def compile_graph(graph: torch.fx.GraphModule, example_inputs: Sequence[Any], *,
 
 
 def _compile(graph: torch.fx.GraphModule, device: int, kind: str) -> Boxed:
-    eager = next((node for node in graph.graph.nodes if _needs_the_host(node)), None)
-    if eager is not None:
-        return _split(graph, eager, device, kind, "it draws the host's random numbers")
+    eager = {node: why for node in graph.graph.nodes if (why := _why_eager(node))}
+    if eager:
+        return _split(graph, eager, device, kind)
     host_results = _move_from_host(graph, device)
     recorder = _Recorder(graph)
     buckets = Buckets.of(graph)
@@ -69,7 +72,7 @@ def _compile(graph: torch.fx.GraphModule, device: int, kind: str) -> Boxed:
             if recorder.failed is None:
                 raise
             _log.info("torch.compile: %s runs as in eager mode: %s", recorder.failed.target, error)
-            run = _split(graph, recorder.failed, device, kind, str(error).split("\n")[0])
+            run = _split(graph, {recorder.failed: str(error).split("\n")[0]}, device, kind)
             recorder.failed = None
             return run(arguments)
 
@@ -154,10 +157,17 @@ def _is_on_host(node: torch.fx.Node) -> bool:
     return bool(tensors) and all(tensor.device.type == "cpu" for tensor in tensors)
 
 
-def _needs_the_host(node: torch.fx.Node) -> bool:
-    """The host's random numbers are its own generator's."""
+def _why_eager(node: torch.fx.Node) -> str | None:
+    """Why a node can be no part of a program, if it is known beforehand."""
+    if node.op != "call_function":
+        return None
+    if getattr(node.target, "namespace", None) in _COLLECTIVES:
+        # All of them: a wait that a program would take has to find the call that it waits for.
+        return "it is a collective"
     tags = getattr(node.target, "tags", ())
-    return node.op == "call_function" and _is_on_host(node) and torch.Tag.nondeterministic_seeded in tags
+    # The host's random numbers are its own generator's.
+    draws = _is_on_host(node) and torch.Tag.nondeterministic_seeded in tags
+    return "it draws the host's random numbers" if draws else None
 
 
 def _move_from_host(graph: torch.fx.GraphModule, device: int) -> list[bool]:
@@ -183,20 +193,25 @@ def _move_from_host(graph: torch.fx.GraphModule, device: int) -> list[bool]:
     return host_results
 
 
-def _split(graph: torch.fx.GraphModule, at: torch.fx.Node, device: int, kind: str, why: str) -> Boxed:
-    """Programs for what comes before and after a node, which runs as in eager mode."""
-    splits[f"{at.target} runs as in eager mode: {why}"] += 1
-    part = 0
+def _split(graph: torch.fx.GraphModule, eager: dict[torch.fx.Node, str], device: int, kind: str) -> Boxed:
+    """Programs for what comes before, between and after nodes that run as in eager mode, each for its reason."""
+    part, running = 0, False
     parts: dict[torch.fx.Node, int] = {}
+    programs = set()
     for node in graph.graph.nodes:
-        if node is at:
-            part = 1
-        parts[node] = 1 if node.target is operator.getitem and node.args[0] is at else part
-        if node is at:
-            part = 2
+        if node.target is operator.getitem and node.args[0] in eager:
+            parts[node] = parts[node.args[0]]
+            continue
+        if node.op != "placeholder" and (node in eager) != running:
+            part, running = part + 1, not running
+        parts[node] = part
+        if not running:
+            programs.add(f"submod_{part}")
+    for node, why in eager.items():
+        splits[f"{node.target} runs as in eager mode: {why}"] += 1
     whole = split_module(graph, None, lambda node: parts[node], keep_original_order=True)
     for name, module in list(whole.named_children()):
-        if name in ("submod_0", "submod_2"):
+        if name in programs:
             whole.add_submodule(name, _Part(module, device, kind))
     return _boxed(whole.forward)
 

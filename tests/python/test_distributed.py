@@ -388,6 +388,51 @@ def test_functional_collectives(ranks: Ranks) -> None:
     ranks.run(functional)
 
 
+def compiled(rank: int) -> None:
+    from torch.distributed import _functional_collectives as f
+
+    group = dist.group.WORLD
+
+    def pieces(x: torch.Tensor) -> torch.Tensor:
+        return f.all_reduce(x * 2, "sum", group) + 1
+
+    def in_place(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        dist.all_reduce(y)
+        return y * 2
+
+    def several(x: torch.Tensor) -> torch.Tensor:
+        under_way = [f.all_reduce(x * i, "sum", group) for i in (1, 2)]
+        y = x.relu() + 1
+        a, b = f.all_reduce_coalesced([y, y + 1], "avg", group)
+        return under_way[0] + under_way[1] * a + f.all_to_all_single(b, None, None, group)
+
+    def with_gradient(x: torch.Tensor) -> torch.Tensor:
+        y = f.all_gather_tensor_autograd(x * x, 0, group)
+        y = f.reduce_scatter_tensor_autograd(y * torch.arange(8.0, device=device())[:, None], "sum", 0, group)
+        return f.all_to_all_single_autograd(y.sin(), None, None, group).square()
+
+    before = torch._C._distributed_c10d._get_work_registry_size()
+    for function in (pieces, in_place, several, with_gradient):
+        program = torch.compile(function, backend="tpu")
+        for turn in range(3):
+            x = (torch.arange(16.0, device=device()).reshape(4, 4) / 7 + rank + turn).requires_grad_(
+                function is with_gradient
+            )
+            wanted = function(x)
+            torch.testing.assert_close(program(x), wanted + 0)
+            if x.requires_grad:
+                (grad,) = torch.autograd.grad(wanted.sum(), x)
+                (found,) = torch.autograd.grad(program(x).sum(), x)
+                torch.testing.assert_close(found, grad)
+    assert torch._C._distributed_c10d._get_work_registry_size() == before  # all have been waited for
+    assert "all_reduce.default runs as in eager mode: it is a collective" in str(torchtpu._graph.splits)
+
+
+def test_collectives_in_compiled_functions(ranks: Ranks) -> None:
+    ranks.run(compiled)
+
+
 def random_program(rank: int, seed: int, mode: str) -> None:
     """Collectives in one order among programs that differ: the ranks compute, read and branch as they like."""
     shared, own = random.Random(seed), random.Random(1000 * seed + rank)
