@@ -57,5 +57,15 @@ def _register() -> None:
         Backend.register_backend(name, _create, extended_api=True, devices=["tpu"])
 
 
+def _serve_fake() -> None:
+    """The backend `fake`, of one process that stands for all, is for tensors on tpu as well as for those on cuda."""
+    from torch.distributed.distributed_c10d import Backend
+
+    devices = Backend.backend_capability["fake"]
+    if "tpu" not in devices:
+        devices.append("tpu")
+
+
 def register() -> None:
+    on_import("torch.testing._internal.distributed.fake_pg", _serve_fake)
     on_import("torch.distributed.distributed_c10d", _register)

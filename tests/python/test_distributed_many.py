@@ -93,3 +93,19 @@ def test_a_rank_that_calls_something_else(group: Any) -> None:
 
     for error in everyone(run)[:7]:
         assert "all_reduce(SUM) of float32[5]" in str(error) and "rank 7 called all_gather of float32[5]" in str(error)
+
+
+def test_a_fake_group() -> None:
+    """One process that stands for many, as for cuda: what is computed has the shapes of a rank of theirs."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Shard, distribute_tensor
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    dist.init_process_group("fake", store=FakeStore(), rank=1, world_size=8)
+    try:
+        mesh = init_device_mesh("tpu", (8,))
+        x = distribute_tensor(torch.ones(16, 4, device="tpu"), mesh, [Shard(0)])
+        assert (x + 1).to_local().shape == (2, 4)
+        assert (x @ x.t()).redistribute(mesh, [Shard(1)]).to_local().shape == (16, 2)
+    finally:
+        dist.destroy_process_group()
