@@ -55,9 +55,10 @@ bench: build
 	python -m benchmarks.cold_start $(if $(PEER),--peer $(PEER))
 	python -m benchmarks.eager $(if $(PEER),--peer $(PEER)) $(if $(XLA),--xla $(XLA))
 
-## sweep     PyTorch's OpInfo database against the CPU: all data types, gradients (SWEEP='-k softmax' for a part)
+## sweep     PyTorch's OpInfo database against the CPU: all data types, gradients (SWEEP='-k softmax' for a part); lengths under torch.compile
 sweep: build
 	TORCHTPU_SWEEP=full pytest -q tests/python/test_opinfo.py $(SWEEP)
+	TORCHTPU_SWEEP=full pytest -q tests/python/test_lengths.py
 	TORCHTPU_CACHE_KILLS=100 pytest -q tests/python/test_cache.py -k killed
 
 ## lint      ruff, clang-format, and clang-tidy on what changed since BASE (BASE=all: on everything)

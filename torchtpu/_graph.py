@@ -40,8 +40,8 @@ def _compile(graph: torch.fx.GraphModule, device: int, kind: str) -> Boxed:
     eager = next((node for node in graph.graph.nodes if _needs_the_host(node)), None)
     if eager is not None:
         return _split(graph, eager, device, kind, "it draws the host's random numbers")
-    host_results = _move_from_host(graph, device)
-    recorder = _Recorder(graph)
+    host_results = move_from_host(graph, device)
+    recorder = Recorder(graph)
     buckets = Buckets.of(graph)
     program = _C._CompiledGraph(
         name=f"compiled {kind}",
@@ -77,13 +77,14 @@ def _compile(graph: torch.fx.GraphModule, device: int, kind: str) -> Boxed:
     return compiled
 
 
-class _Recorder(torch.fx.Interpreter):
+class Recorder(torch.fx.Interpreter):
     """Runs a graph's ops on stand-ins, and remembers the node that could not."""
 
     failed: torch.fx.Node | None = None
     sampling = False  # at other sizes than the call's, which the graph may not be valid for
 
     def record(self, arguments: list[Any]) -> list[Any]:
+        self._known = values_of(self.module.graph.find_nodes(op="placeholder"), arguments)
         try:
             results = self.run(*arguments)
         except Exception as error:
@@ -91,8 +92,7 @@ class _Recorder(torch.fx.Interpreter):
                 raise
             raise NotImplementedError(f"the graph is not valid for other sizes: {error}") from error
         (output,) = self.module.graph.find_nodes(op="output")
-        known = values_of(self.module.graph.find_nodes(op="placeholder"), arguments)
-        return [_as_promised(result, node, known) for result, node in zip(results, output.args[0], strict=True)]
+        return [self._as_promised(result, node) for result, node in zip(results, output.args[0], strict=True)]
 
     def run_node(self, n: torch.fx.Node) -> Any:
         try:
@@ -100,10 +100,32 @@ class _Recorder(torch.fx.Interpreter):
                 return self._drawing(n)
             if n.target is torch.ops.higher_order.cond:
                 return self._chosen(n)
-            return super().run_node(n)
+            result = super().run_node(n)
+            if isinstance(n.target, torch._ops.OpOverload) and not any(r.alias_info for r in n.target._schema.returns):
+                return self._as_promised(result, n)
+            return result
         except NotImplementedError:
             self.failed = n
             raise
+
+    def _as_promised(self, result: Any, node: Any) -> Any:
+        """An op's result, or several, with the strides that the graph was traced with: later ops and graphs count on
+        them.
+        """
+        promised = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+        if isinstance(result, (tuple, list)) and isinstance(promised, (tuple, list)):
+            return type(result)(map(self._with_strides, result, promised))
+        return self._with_strides(result, promised)
+
+    def _with_strides(self, result: Any, promised: Any) -> Any:
+        if not isinstance(result, torch.Tensor) or not isinstance(promised, torch.Tensor):
+            return result
+        strides = at(promised.stride(), self._known)
+        if strides is None or strides == result.stride() or result.numel() == 0:
+            return result
+        if all(size == 1 or a == b for size, a, b in zip(result.shape, strides, result.stride(), strict=True)):
+            return result
+        return torch.empty_strided(result.shape, strides, dtype=result.dtype, device=result.device).copy_(result)
 
     def _chosen(self, node: torch.fx.Node) -> Any:
         """Both branches, and what the predicate chooses of their results: they have no effects."""
@@ -122,19 +144,6 @@ class _Recorder(torch.fx.Interpreter):
             return op(*args, **others)
         finally:
             _C._draw_from(None)
-
-
-def _as_promised(result: Any, node: Any, known: dict[Any, Any]) -> Any:
-    """The result with the strides that the graph was traced with: later graphs count on them."""
-    promised = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
-    if not isinstance(result, torch.Tensor) or not isinstance(promised, torch.Tensor):
-        return result
-    strides = at(promised.stride(), known)
-    if strides is None or strides == result.stride() or result.numel() == 0:
-        return result
-    if all(size == 1 or a == b for size, a, b in zip(result.shape, strides, result.stride(), strict=True)):
-        return result
-    return torch.empty_strided(result.shape, strides, dtype=result.dtype, device=result.device).copy_(result)
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
@@ -160,7 +169,7 @@ def _needs_the_host(node: torch.fx.Node) -> bool:
     return node.op == "call_function" and _is_on_host(node) and torch.Tag.nondeterministic_seeded in tags
 
 
-def _move_from_host(graph: torch.fx.GraphModule, device: int) -> list[bool]:
+def move_from_host(graph: torch.fx.GraphModule, device: int) -> list[bool]:
     """Has all of the graph computed on the device; says which results belong on the host."""
     (output,) = graph.graph.find_nodes(op="output")
     host_results = [isinstance(node, torch.fx.Node) and _is_on_host(node) for node in output.args[0]]
