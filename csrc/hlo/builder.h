@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,6 +27,9 @@
 namespace tpu::hlo {
 
 using Ints = std::vector<int64_t>;
+
+// A dimension that is known only when the program runs: "?". In exported programs alone (dynamic_program.h).
+inline constexpr int64_t kDynamic = std::numeric_limits<int64_t>::min();
 
 struct Type {
   DType dtype = DType::kF32;
@@ -352,6 +356,7 @@ class Builder {
   friend class Text;
   friend class SymbolicProgram;
   friend class PaddedEmitter;
+  friend class DynamicEmitter;
   struct Instruction {
     std::string text;           // with markers in place of names (builder_text.h)
     std::vector<int32_t> uses;  // ids that the text, regions included, takes from outside
