@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from torchtpu import _C
 from torchtpu._dynamic import Buckets, at, values_of
+from torchtpu._higher_order import OPERATORS
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +41,13 @@ def _compile(graph: torch.fx.GraphModule, device: int, kind: str) -> Boxed:
     eager = next((node for node in graph.graph.nodes if _needs_the_host(node)), None)
     if eager is not None:
         return _split(graph, eager, device, kind, "it draws the host's random numbers")
+    objects = [node for node in graph.graph.find_nodes(op="placeholder") if _is_object(node.meta.get("val"))]
+    if objects:
+        users = {user for node in objects for user in node.users if user.op != "output"}
+        taker = next((node for node in graph.graph.nodes if node in users), None)
+        if taker is not None:
+            return _split(graph, taker, device, kind, "it takes an object that is no tensor")
+        return _around_objects(graph, objects, device, kind)
     host_results = move_from_host(graph, device)
     recorder = Recorder(graph)
     buckets = Buckets.of(graph)
@@ -92,14 +100,18 @@ class Recorder(torch.fx.Interpreter):
                 raise
             raise NotImplementedError(f"the graph is not valid for other sizes: {error}") from error
         (output,) = self.module.graph.find_nodes(op="output")
-        return [self._as_promised(result, node) for result, node in zip(results, output.args[0], strict=True)]
+        promised = output.args[0]
+        if not isinstance(promised, (tuple, list)):  # a condition of a loop
+            results, promised = [results], [promised]
+        return [self._as_promised(result, node) for result, node in zip(results, promised, strict=True)]
 
     def run_node(self, n: torch.fx.Node) -> Any:
         try:
             if n.target is torch.ops.higher_order.graphsafe_run_with_rng_state:
                 return self._drawing(n)
-            if n.target is torch.ops.higher_order.cond:
-                return self._chosen(n)
+            if higher_order := OPERATORS.get(n.target):
+                args, kwargs = self.fetch_args_kwargs_from_env(n)
+                return self._as_promised(higher_order(self._nested, *args, **kwargs), n)
             result = super().run_node(n)
             if isinstance(n.target, torch._ops.OpOverload) and not any(r.alias_info for r in n.target._schema.returns):
                 return self._as_promised(result, n)
@@ -127,13 +139,9 @@ class Recorder(torch.fx.Interpreter):
             return result
         return torch.empty_strided(result.shape, strides, dtype=result.dtype, device=result.device).copy_(result)
 
-    def _chosen(self, node: torch.fx.Node) -> Any:
-        """Both branches, and what the predicate chooses of their results: they have no effects."""
-        predicate, then, otherwise, operands = self.fetch_args_kwargs_from_env(node)[0]
-        if not isinstance(predicate, torch.Tensor):
-            return (then if predicate else otherwise)(*operands)
-        pairs = zip(then(*operands), otherwise(*operands), strict=True)
-        return tuple(torch.where(predicate, a, b) if isinstance(a, torch.Tensor) else a for a, b in pairs)
+    def _nested(self, graph: torch.fx.GraphModule) -> Callable[..., list[Any]]:
+        inner = Recorder(graph)
+        return lambda *arguments: inner.record(list(arguments))
 
     def _drawing(self, node: torch.fx.Node) -> Any:
         """An op that draws from a generator of the graph's: activation checkpointing draws the same numbers again."""
@@ -178,18 +186,50 @@ def move_from_host(graph: torch.fx.GraphModule, device: int) -> list[bool]:
     def moved(value: Any) -> Any:
         return there if isinstance(value, torch.device) and value.type == "cpu" else value
 
-    for node in graph.graph.nodes:
+    for node in (
+        node for part in graph.modules() if isinstance(part, torch.fx.GraphModule) for node in part.graph.nodes
+    ):
         if node.op == "call_function":
             node.args = torch.fx.node.map_aggregate(node.args, moved)
             node.kwargs = torch.fx.node.map_aggregate(node.kwargs, moved)
         elif node.op == "get_attr":
             owner, _, name = node.target.rpartition(".")
-            module = graph.get_submodule(owner)
+            module = node.graph.owning_module.get_submodule(owner)
             constant = getattr(module, name)
             if isinstance(constant, torch.Tensor) and constant.device.type == "cpu":
                 with _disable_current_modes():  # AOTAutograd's fake tensors
                     setattr(module, name, constant.to(there))
     return host_results
+
+
+def _is_object(value: Any) -> bool:
+    """A mesh, a process group, the size of a ragged dimension: what a program neither takes nor gives."""
+    if isinstance(value, torch.SymInt):
+        return value.node.is_nested_int()
+    return not isinstance(value, (torch.Tensor, torch.Generator, torch.SymFloat, torch.SymBool, int, float, type(None)))
+
+
+def _around_objects(graph: torch.fx.GraphModule, objects: Sequence[torch.fx.Node], device: int, kind: str) -> Boxed:
+    """The graph without arguments that no op of it takes: they are at most its results."""
+    position = {node: i for i, node in enumerate(graph.graph.find_nodes(op="placeholder")) if node in objects}
+    (output,) = graph.graph.find_nodes(op="output")
+    passed = [position.get(result) for result in output.args[0]]
+    output.args = (tuple(result for result in output.args[0] if result not in position),)
+    for node in objects:
+        graph.graph.erase_node(node)
+    graph.recompile()
+    run = _compile(graph, device, kind)
+    positions = set(position.values())
+
+    def compiled(arguments: list[Any]) -> Sequence[Any]:
+        given = {i: arguments[i] for i in positions}
+        others = [argument for i, argument in enumerate(arguments) if i not in positions]
+        arguments.clear()
+        results = iter(run(others))
+        return [next(results) if i is None else given[i] for i in passed]
+
+    compiled._boxed_call = True  # type: ignore[attr-defined]
+    return compiled
 
 
 def _split(graph: torch.fx.GraphModule, at: torch.fx.Node, device: int, kind: str, why: str) -> Boxed:
