@@ -49,10 +49,12 @@ test-cc: build
 test-python: build | test-cc
 	pytest
 
-## bench     small ops, training steps and start-up beside peers in the same run (PEER=DIR: Google's package; XLA=DIR: torch_xla)
+## bench     small ops, training steps and start-up beside peers in the same run (PEER=DIR: Google's package; XLA=DIR: torch_xla; JAX=DIR)
 bench: build
 	python -m benchmarks.startup
 	python -m benchmarks.cold_start $(if $(PEER),--peer $(PEER))
+	python -m benchmarks.call_overhead
+	python -m benchmarks.compile $(if $(JAX),--jax $(JAX))
 	python -m benchmarks.eager $(if $(PEER),--peer $(PEER)) $(if $(XLA),--xla $(XLA))
 
 ## sweep     PyTorch's OpInfo database against the CPU: all data types, gradients (SWEEP='-k softmax' for a part); lengths under torch.compile
