@@ -7,10 +7,14 @@ mode.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import operator
+import os
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,6 +30,8 @@ _log = logging.getLogger(__name__)
 # Why graphs were split, and how often; for explain.
 splits: Counter[str] = Counter()
 
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+
 Boxed = Callable[[list[Any]], Sequence[Any]]
 
 
@@ -34,6 +40,7 @@ def compile_graph(graph: torch.fx.GraphModule, example_inputs: Sequence[Any], *,
     device = _device_of(graph)
     if device is None:  # nothing of it is on a tpu
         return _boxed(graph.forward)
+    _dump(graph, kind)
     return _compile(graph, device, kind)
 
 
@@ -106,6 +113,7 @@ class Recorder(torch.fx.Interpreter):
         return [self._as_promised(result, node) for result, node in zip(results, promised, strict=True)]
 
     def run_node(self, n: torch.fx.Node) -> Any:
+        _C._set_line(_line_of(n))
         try:
             if n.target is torch.ops.higher_order.graphsafe_run_with_rng_state:
                 return self._drawing(n)
@@ -152,6 +160,26 @@ class Recorder(torch.fx.Interpreter):
             return op(*args, **others)
         finally:
             _C._draw_from(None)
+
+
+def _line_of(node: torch.fx.Node) -> str:
+    """The innermost line of the user's that a node comes from: "train.py:12", or ""."""
+    frames = _FRAME.findall(node.stack_trace or "")
+    return ":".join(frames[-1]) if frames else ""
+
+
+def _dump(graph: torch.fx.GraphModule, kind: str) -> None:
+    """Into the folder that TORCHTPU_DUMP names, as the programs made of it are."""
+    folder = os.environ.get("TORCHTPU_DUMP")
+    if not folder:
+        return
+    code = graph.print_readable(print_output=False)
+    name = f"compiled_{kind}-{hashlib.sha256(code.encode()).hexdigest()[:16]}.fx.py"
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        (Path(folder) / name).write_text(code)
+    except OSError as error:
+        _log.warning("TORCHTPU_DUMP: %s", error)
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

@@ -8,6 +8,7 @@
 #include "aten/loop.h"
 #include "python/bindings.h"
 #include "runtime/padding.h"
+#include "runtime/recorder.h"
 
 namespace py = pybind11;
 
@@ -128,6 +129,12 @@ void BindCompile(py::module_& m) {
         return aten::RecordScan(ToLoopFunction(std::move(body)), carried, slices, others);
       },
       py::arg("body"), py::arg("carried"), py::arg("slices"), py::arg("others"));
+  m.def(
+      "_set_line",
+      [](std::string line) {
+        if (runtime::Capture* capture = runtime::Capture::Current()) capture->line = std::move(line);
+      },
+      py::arg("line"));
   m.def("_draw_from", &CompiledGraph::DrawFrom, py::arg("generator"));
 }
 
