@@ -163,7 +163,7 @@ def export_stablehlo(
     bounds = {}
     if buckets is None:
         tensors, run = at([None] * len(placeholders))
-        text = _C._trace_dynamic(lambda _: (tensors, run), [], [], [])
+        text, _ = _C._trace_dynamic(lambda _: (tensors, run), [], [], [])
     else:
         position = {placeholders.index(node): i for i, node in enumerate(taken)}
         symbols = buckets.symbols
@@ -171,7 +171,7 @@ def export_stablehlo(
             raise NotImplementedError("torchtpu.export_stablehlo: a number that changes is an argument")
         low, high = [s.low for s in symbols], [max(s.low, min(s.high, _LARGEST)) for s in symbols]
         sources = [(position[s.argument], s.dimension, s.offset) for s in symbols]
-        text = _C._trace_dynamic(lambda point: at(buckets.describe(point)), sources, low, high)
+        text, low = _C._trace_dynamic(lambda point: at(buckets.describe(point)), sources, low, high)
         bounds = {str(s.symbol): (a, b) for s, a, b in zip(symbols, low, high, strict=True)}
     inputs = [_array(node) for node in taken[len(weights) :]]
     return StableHLO(text, weights, inputs, outputs, bounds)

@@ -23,7 +23,7 @@ void GiveValue(const at::Tensor& tensor) {
 
 // Emits what `fn` does into `b`; gives the results.
 std::vector<hlo::Value> TraceInto(hlo::Builder& b, const std::vector<at::Tensor>& arguments, const TracedFunction& fn,
-                                  bool may_draw) {
+                                  bool for_export) {
   runtime::Capture capture;
   std::vector<runtime::ValuePtr> inputs;
   std::unordered_set<const runtime::Value*> known;
@@ -63,9 +63,9 @@ std::vector<hlo::Value> TraceInto(hlo::Builder& b, const std::vector<at::Tensor>
     // Running statistics in evaluation are written as they were.
     if (emitted[i].id() != before[i - returned].id()) values.push_back(emitted[i]);
   }
-  TORCH_CHECK_NOT_IMPLEMENTED(may_draw || capture.graph.rng_words == 0,
+  TORCH_CHECK_NOT_IMPLEMENTED(!for_export || capture.graph.rng_words == 0,
                               "a traced function draws random numbers. Call .eval() on the module.");
-  TORCH_CHECK_NOT_IMPLEMENTED(may_draw || inputs.size() == arguments.size(),
+  TORCH_CHECK_NOT_IMPLEMENTED(!for_export || inputs.size() == arguments.size(),
                               "a traced function reads a tensor that is none of its arguments");
   if (capture.graph.rng_words == 0) b.DropParameter(rng);
   return values;
@@ -75,12 +75,12 @@ std::vector<hlo::Value> TraceInto(hlo::Builder& b, const std::vector<at::Tensor>
 
 std::string Trace(const std::vector<at::Tensor>& arguments, const TracedFunction& fn) {
   hlo::Builder b;
-  const std::vector<hlo::Value> results = TraceInto(b, arguments, fn, /*may_draw=*/true);
+  const std::vector<hlo::Value> results = TraceInto(b, arguments, fn, /*for_export=*/false);
   return b.Finish(results);
 }
 
-std::string TraceDynamic(const FunctionAt& at, std::span<const hlo::SymbolSource> symbols, const hlo::Ints& low,
-                         const hlo::Ints& high) {
+DynamicTrace TraceDynamic(const FunctionAt& at, std::span<const hlo::SymbolSource> symbols, const hlo::Ints& low,
+                          const hlo::Ints& high) {
   // A size that falls together with another of the program makes two samples differ; other samples may not.
   constexpr int kAttempts = 3;
   for (int attempt = 0;; ++attempt) {
@@ -92,9 +92,9 @@ std::string TraceDynamic(const FunctionAt& at, std::span<const hlo::SymbolSource
         const auto [arguments, fn] = at(point);
         builders.push_back(std::make_unique<hlo::Builder>());
         builders.back()->UseComparableForms();
-        results.push_back(TraceInto(*builders.back(), arguments, fn, /*may_draw=*/false));
+        results.push_back(TraceInto(*builders.back(), arguments, fn, /*for_export=*/true));
       }
-      return hlo::DynamicText(*hlo::SymbolicProgram::Fit(points, builders, results), symbols);
+      return {hlo::DynamicText(*hlo::SymbolicProgram::Fit(points, builders, results), symbols), points.low()};
     } catch (const hlo::BuildError& error) {
       if (attempt + 1 == kAttempts) Raise({error.code, error.what()});
     }

@@ -23,10 +23,15 @@ std::string Trace(const std::vector<at::Tensor>& arguments, const TracedFunction
 // The arguments, and the function of them, at certain sizes.
 using FunctionAt = std::function<std::pair<std::vector<at::Tensor>, TracedFunction>(const hlo::Ints& point)>;
 
+struct DynamicTrace {
+  std::string text;
+  hlo::Ints low;  // the smallest sizes that it is known for: one that falls together with another size may be left out
+};
+
 // As Trace, one module for all sizes with low <= symbol <= high, whose dimensions are "?" where they depend on one. Raises
 // NotImplementedError where the function is not one program for all of them, draws random numbers, or reads a tensor that
 // is none of its arguments.
-std::string TraceDynamic(const FunctionAt& at, std::span<const hlo::SymbolSource> symbols, const hlo::Ints& low,
-                         const hlo::Ints& high);
+DynamicTrace TraceDynamic(const FunctionAt& at, std::span<const hlo::SymbolSource> symbols, const hlo::Ints& low,
+                          const hlo::Ints& high);
 
 }  // namespace tpu::aten

@@ -64,7 +64,8 @@ void BindAot(py::module_& m) {
           return std::pair(
               made.first, aten::TracedFunction([fn = made.second] { return py::cast<std::vector<at::Tensor>>(fn()); }));
         };
-        return aten::TraceDynamic(function_at, sources, low, high);
+        aten::DynamicTrace made = aten::TraceDynamic(function_at, sources, low, high);
+        return std::pair(std::move(made.text), std::move(made.low));
       },
       py::arg("at"), py::arg("symbols"), py::arg("low"), py::arg("high"));
   m.def("_compile_for", &CompileFor, py::arg("text"), py::arg("topology"), py::arg("plugin"));
