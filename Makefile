@@ -49,15 +49,18 @@ test-cc: build
 test-python: build | test-cc
 	pytest
 
-## bench     small ops, training steps and start-up beside peers in the same run (PEER=DIR: Google's package; XLA=DIR: torch_xla)
+## bench     small ops, training steps and start-up beside peers in the same run (PEER=DIR: Google's package; XLA=DIR: torch_xla; JAX=DIR)
 bench: build
 	python -m benchmarks.startup
 	python -m benchmarks.cold_start $(if $(PEER),--peer $(PEER))
+	python -m benchmarks.call_overhead
+	python -m benchmarks.compile $(if $(JAX),--jax $(JAX))
 	python -m benchmarks.eager $(if $(PEER),--peer $(PEER)) $(if $(XLA),--xla $(XLA))
 
-## sweep     long tests: OpInfo in all data types (SWEEP="-k softmax" for a part), killed processes, random rank programs
+## sweep     long tests: OpInfo in all data types (SWEEP="-k softmax" for a part), lengths under torch.compile, killed processes, random rank programs
 sweep: build
 	TORCHTPU_SWEEP=full pytest -q tests/python/test_opinfo.py $(SWEEP)
+	TORCHTPU_SWEEP=full pytest -q tests/python/test_lengths.py
 	TORCHTPU_CACHE_KILLS=100 pytest -q tests/python/test_cache.py -k killed
 	TORCHTPU_RANK_PROGRAMS=200 pytest -q tests/python/test_distributed.py -k programs
 	TORCHTPU_RANK_KILLS=100 pytest -q tests/python/test_distributed_kills.py

@@ -89,7 +89,27 @@ def _register_inductor() -> None:
     common.register_backend_for_device("tpu", NoCode, NoCode)
 
 
+def _register_flex_attention() -> None:
+    """Dynamo traces this check in place of PyTorch's, which has a list of devices."""
+    from torch.nn.attention import flex_attention
+
+    @torch.compiler.substitute_in_graph(flex_attention._validate_device)
+    def _validate_device(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> None:
+        on = query.device.type
+        if on in ("cpu", "mps") and (query.requires_grad or key.requires_grad or value.requires_grad):
+            raise NotImplementedError(
+                f"FlexAttention does not support backward on {on.upper()}. Please set the input requires_grad to False "
+                "or use another device."
+            )
+        if on not in ("cuda", "cpu", "xpu", "hpu", "mps", "tpu"):
+            raise ValueError(
+                "FlexAttention is only supported on CUDA, CPU, HPU, or MPS devices. "
+                f"Found input tensors on {on} device."
+            )
+
+
 def register() -> None:
     on_import("torch._dynamo.backends.registry", _register_default_backend)
     on_import("torch._dynamo.device_interface", _register_interface)
     on_import("torch._inductor.codegen.common", _register_inductor)
+    on_import("torch.nn.attention.flex_attention", _register_flex_attention)

@@ -28,7 +28,7 @@ _UNBOUNDED = 2**31
 
 
 @dataclass(frozen=True)
-class _Symbol:
+class Symbol:
     """Found in an argument: itself, or the size of a dimension, there plus an offset."""
 
     symbol: sympy.Symbol
@@ -45,26 +45,28 @@ class Buckets:
     def __init__(self, placeholders: Sequence[torch.fx.Node]) -> None:
         values = [node.meta.get("val") for node in placeholders]
         self._symbolic = [_is_symbolic(value) for value in values]
-        self._symbols = _find_symbols(values)
+        self.symbols = _find_symbols(values)
         self._geometries = [_geometry(value) for value in values]
         self._refused: dict[tuple[int, ...], str] = {}
 
     @classmethod
-    def of(cls, graph: torch.fx.GraphModule) -> Buckets | None:
-        """None for a graph whose sizes do not change."""
+    def of(cls, graph: torch.fx.GraphModule, *, must: bool = False) -> Buckets | None:
+        """None for a graph whose sizes do not change, or, but with `must`, not in a way that has buckets."""
         placeholders = graph.graph.find_nodes(op="placeholder")
         if not any(_is_symbolic(node.meta.get("val")) for node in placeholders):
             return None
         try:
             return cls(placeholders)
         except NotImplementedError as error:
+            if must:
+                raise
             exact[str(error)] += 1
             return None
 
     def run(self, graph: _C._CompiledGraph, arguments: list[Any]) -> Sequence[Any] | None:
         """The results by a bucket's program, and `arguments` emptied; None where the exact program is needed."""
         sizes, low, high = [], [], []
-        for symbol in self._symbols:
+        for symbol in self.symbols:
             argument = arguments[symbol.argument]
             size = int(argument if symbol.dimension is None else argument.shape[symbol.dimension]) - symbol.offset
             bucket = _bucket(size, symbol)
@@ -76,7 +78,7 @@ class Buckets:
         if tuple(high) in self._refused:
             return None
         try:
-            return graph.in_bucket(arguments, self._symbolic, self._describe, sizes, low, high)
+            return graph.in_bucket(arguments, self._symbolic, self.describe, sizes, low, high)
         except NotImplementedError as error:
             self.refuse(tuple(high), str(error))
             return None
@@ -87,9 +89,9 @@ class Buckets:
         self._refused[high] = reason
         exact[reason] += 1
 
-    def _describe(self, point: Sequence[int]) -> list[Any]:
+    def describe(self, point: Sequence[int]) -> list[Any]:
         """Each argument at certain sizes."""
-        known = {symbol.symbol: sympy.Integer(size) for symbol, size in zip(self._symbols, point, strict=True)}
+        known = {symbol.symbol: sympy.Integer(size) for symbol, size in zip(self.symbols, point, strict=True)}
 
         def number(size: sympy.Expr) -> int:
             return int(size.xreplace(known))
@@ -142,9 +144,9 @@ def _expression(size: Any) -> sympy.Expr:
     return size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)
 
 
-def _find_symbols(values: Sequence[Any]) -> list[_Symbol]:
+def _find_symbols(values: Sequence[Any]) -> list[Symbol]:
     wanted: set[sympy.Symbol] = set()
-    found: dict[sympy.Symbol, _Symbol] = {}
+    found: dict[sympy.Symbol, Symbol] = {}
     environment = None
 
     def see(size: Any, argument: int, dimension: int | None) -> None:
@@ -160,7 +162,7 @@ def _find_symbols(values: Sequence[Any]) -> list[_Symbol]:
                 bounds = environment.var_to_range.get(symbol)
                 low = _whole(bounds.lower, 2) if bounds else 2
                 high = _whole(bounds.upper, _UNBOUNDED) if bounds else _UNBOUNDED
-                found[symbol] = _Symbol(symbol, argument, dimension, int(offset), max(low, 2), high)
+                found[symbol] = Symbol(symbol, argument, dimension, int(offset), max(low, 2), high)
 
     for i, value in enumerate(values):
         if isinstance(value, torch.Tensor):
@@ -182,7 +184,7 @@ def _whole(bound: Any, otherwise: int) -> int:
     return min(int(bound), _UNBOUNDED) if getattr(bound, "is_Integer", isinstance(bound, int)) else otherwise
 
 
-def _bucket(size: int, symbol: _Symbol) -> tuple[int, int] | None:
+def _bucket(size: int, symbol: Symbol) -> tuple[int, int] | None:
     if not symbol.low <= size <= symbol.high:
         return None
     low, high = 2, _SMALLEST

@@ -7,10 +7,14 @@ mode.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import operator
+import os
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,6 +23,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from torchtpu import _C
 from torchtpu._dynamic import Buckets, at, values_of
+from torchtpu._higher_order import OPERATORS
 
 _log = logging.getLogger(__name__)
 
@@ -28,6 +33,8 @@ splits: Counter[str] = Counter()
 # The namespaces of collectives as PyTorch traces them.
 _COLLECTIVES = ("_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "c10d", "_dtensor")
 
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+
 Boxed = Callable[[list[Any]], Sequence[Any]]
 
 
@@ -36,15 +43,21 @@ def compile_graph(graph: torch.fx.GraphModule, example_inputs: Sequence[Any], *,
     device = _device_of(graph)
     if device is None:  # nothing of it is on a tpu
         return _boxed(graph.forward)
+    _dump(graph, kind)
     return _compile(graph, device, kind)
 
 
 def _compile(graph: torch.fx.GraphModule, device: int, kind: str) -> Boxed:
-    eager = {node: why for node in graph.graph.nodes if (why := _why_eager(node))}
+    objects = [node for node in graph.graph.find_nodes(op="placeholder") if _is_object(node.meta.get("val"))]
+    eager = {user: "it takes an object that is no tensor" for node in objects for user in node.users}
+    eager |= {node: why for node in graph.graph.nodes if (why := _why_eager(node))}
+    eager = {node: why for node, why in eager.items() if node.op != "output"}
     if eager:
         return _split(graph, eager, device, kind)
-    host_results = _move_from_host(graph, device)
-    recorder = _Recorder(graph)
+    if objects:
+        return _around_objects(graph, objects, device, kind)
+    host_results = move_from_host(graph, device)
+    recorder = Recorder(graph)
     buckets = Buckets.of(graph)
     program = _C._CompiledGraph(
         name=f"compiled {kind}",
@@ -80,13 +93,14 @@ def _compile(graph: torch.fx.GraphModule, device: int, kind: str) -> Boxed:
     return compiled
 
 
-class _Recorder(torch.fx.Interpreter):
+class Recorder(torch.fx.Interpreter):
     """Runs a graph's ops on stand-ins, and remembers the node that could not."""
 
     failed: torch.fx.Node | None = None
     sampling = False  # at other sizes than the call's, which the graph may not be valid for
 
     def record(self, arguments: list[Any]) -> list[Any]:
+        self._known = values_of(self.module.graph.find_nodes(op="placeholder"), arguments)
         try:
             results = self.run(*arguments)
         except Exception as error:
@@ -94,27 +108,49 @@ class _Recorder(torch.fx.Interpreter):
                 raise
             raise NotImplementedError(f"the graph is not valid for other sizes: {error}") from error
         (output,) = self.module.graph.find_nodes(op="output")
-        known = values_of(self.module.graph.find_nodes(op="placeholder"), arguments)
-        return [_as_promised(result, node, known) for result, node in zip(results, output.args[0], strict=True)]
+        promised = output.args[0]
+        if not isinstance(promised, (tuple, list)):  # a condition of a loop
+            results, promised = [results], [promised]
+        return [self._as_promised(result, node) for result, node in zip(results, promised, strict=True)]
 
     def run_node(self, n: torch.fx.Node) -> Any:
+        _C._set_line(_line_of(n))
         try:
             if n.target is torch.ops.higher_order.graphsafe_run_with_rng_state:
                 return self._drawing(n)
-            if n.target is torch.ops.higher_order.cond:
-                return self._chosen(n)
-            return super().run_node(n)
+            if higher_order := OPERATORS.get(n.target):
+                args, kwargs = self.fetch_args_kwargs_from_env(n)
+                return self._as_promised(higher_order(self._nested, *args, **kwargs), n)
+            result = super().run_node(n)
+            if isinstance(n.target, torch._ops.OpOverload) and not any(r.alias_info for r in n.target._schema.returns):
+                return self._as_promised(result, n)
+            return result
         except NotImplementedError:
             self.failed = n
             raise
 
-    def _chosen(self, node: torch.fx.Node) -> Any:
-        """Both branches, and what the predicate chooses of their results: they have no effects."""
-        predicate, then, otherwise, operands = self.fetch_args_kwargs_from_env(node)[0]
-        if not isinstance(predicate, torch.Tensor):
-            return (then if predicate else otherwise)(*operands)
-        pairs = zip(then(*operands), otherwise(*operands), strict=True)
-        return tuple(torch.where(predicate, a, b) if isinstance(a, torch.Tensor) else a for a, b in pairs)
+    def _as_promised(self, result: Any, node: Any) -> Any:
+        """An op's result, or several, with the strides that the graph was traced with: later ops and graphs count on
+        them.
+        """
+        promised = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+        if isinstance(result, (tuple, list)) and isinstance(promised, (tuple, list)):
+            return type(result)(map(self._with_strides, result, promised))
+        return self._with_strides(result, promised)
+
+    def _with_strides(self, result: Any, promised: Any) -> Any:
+        if not isinstance(result, torch.Tensor) or not isinstance(promised, torch.Tensor):
+            return result
+        strides = at(promised.stride(), self._known)
+        if strides is None or strides == result.stride() or result.numel() == 0:
+            return result
+        if all(size == 1 or a == b for size, a, b in zip(result.shape, strides, result.stride(), strict=True)):
+            return result
+        return torch.empty_strided(result.shape, strides, dtype=result.dtype, device=result.device).copy_(result)
+
+    def _nested(self, graph: torch.fx.GraphModule) -> Callable[..., list[Any]]:
+        inner = Recorder(graph)
+        return lambda *arguments: inner.record(list(arguments))
 
     def _drawing(self, node: torch.fx.Node) -> Any:
         """An op that draws from a generator of the graph's: activation checkpointing draws the same numbers again."""
@@ -127,17 +163,24 @@ class _Recorder(torch.fx.Interpreter):
             _C._draw_from(None)
 
 
-def _as_promised(result: Any, node: Any, known: dict[Any, Any]) -> Any:
-    """The result with the strides that the graph was traced with: later graphs count on them."""
-    promised = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
-    if not isinstance(result, torch.Tensor) or not isinstance(promised, torch.Tensor):
-        return result
-    strides = at(promised.stride(), known)
-    if strides is None or strides == result.stride() or result.numel() == 0:
-        return result
-    if all(size == 1 or a == b for size, a, b in zip(result.shape, strides, result.stride(), strict=True)):
-        return result
-    return torch.empty_strided(result.shape, strides, dtype=result.dtype, device=result.device).copy_(result)
+def _line_of(node: torch.fx.Node) -> str:
+    """The innermost line of the user's that a node comes from: "train.py:12", or ""."""
+    frames = _FRAME.findall(node.stack_trace or "")
+    return ":".join(frames[-1]) if frames else ""
+
+
+def _dump(graph: torch.fx.GraphModule, kind: str) -> None:
+    """Into the folder that TORCHTPU_DUMP names, as the programs made of it are."""
+    folder = os.environ.get("TORCHTPU_DUMP")
+    if not folder:
+        return
+    code = graph.print_readable(print_output=False)
+    name = f"compiled_{kind}-{hashlib.sha256(code.encode()).hexdigest()[:16]}.fx.py"
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        (Path(folder) / name).write_text(code)
+    except OSError as error:
+        _log.warning("TORCHTPU_DUMP: %s", error)
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
@@ -170,7 +213,7 @@ def _why_eager(node: torch.fx.Node) -> str | None:
     return "it draws the host's random numbers" if draws else None
 
 
-def _move_from_host(graph: torch.fx.GraphModule, device: int) -> list[bool]:
+def move_from_host(graph: torch.fx.GraphModule, device: int) -> list[bool]:
     """Has all of the graph computed on the device; says which results belong on the host."""
     (output,) = graph.graph.find_nodes(op="output")
     host_results = [isinstance(node, torch.fx.Node) and _is_on_host(node) for node in output.args[0]]
@@ -179,18 +222,50 @@ def _move_from_host(graph: torch.fx.GraphModule, device: int) -> list[bool]:
     def moved(value: Any) -> Any:
         return there if isinstance(value, torch.device) and value.type == "cpu" else value
 
-    for node in graph.graph.nodes:
+    for node in (
+        node for part in graph.modules() if isinstance(part, torch.fx.GraphModule) for node in part.graph.nodes
+    ):
         if node.op == "call_function":
             node.args = torch.fx.node.map_aggregate(node.args, moved)
             node.kwargs = torch.fx.node.map_aggregate(node.kwargs, moved)
         elif node.op == "get_attr":
             owner, _, name = node.target.rpartition(".")
-            module = graph.get_submodule(owner)
+            module = node.graph.owning_module.get_submodule(owner)
             constant = getattr(module, name)
             if isinstance(constant, torch.Tensor) and constant.device.type == "cpu":
                 with _disable_current_modes():  # AOTAutograd's fake tensors
                     setattr(module, name, constant.to(there))
     return host_results
+
+
+def _is_object(value: Any) -> bool:
+    """A mesh, a process group, the size of a ragged dimension: what a program neither takes nor gives."""
+    if isinstance(value, torch.SymInt):
+        return value.node.is_nested_int()
+    return not isinstance(value, (torch.Tensor, torch.Generator, torch.SymFloat, torch.SymBool, int, float, type(None)))
+
+
+def _around_objects(graph: torch.fx.GraphModule, objects: Sequence[torch.fx.Node], device: int, kind: str) -> Boxed:
+    """The graph without arguments that no op of it takes: they are at most its results."""
+    position = {node: i for i, node in enumerate(graph.graph.find_nodes(op="placeholder")) if node in objects}
+    (output,) = graph.graph.find_nodes(op="output")
+    passed = [position.get(result) for result in output.args[0]]
+    output.args = (tuple(result for result in output.args[0] if result not in position),)
+    for node in objects:
+        graph.graph.erase_node(node)
+    graph.recompile()
+    run = _compile(graph, device, kind)
+    positions = set(position.values())
+
+    def compiled(arguments: list[Any]) -> Sequence[Any]:
+        given = {i: arguments[i] for i in positions}
+        others = [argument for i, argument in enumerate(arguments) if i not in positions]
+        arguments.clear()
+        results = iter(run(others))
+        return [next(results) if i is None else given[i] for i in passed]
+
+    compiled._boxed_call = True  # type: ignore[attr-defined]
+    return compiled
 
 
 def _split(graph: torch.fx.GraphModule, eager: dict[torch.fx.Node, str], device: int, kind: str) -> Boxed:

@@ -174,6 +174,7 @@ class GraphBuilder {
     std::optional<BelowAutograd> below;
     if (kind_ == StandIns::kPlaceholders) below.emplace();
     runtime::Capture capture;
+    capture.find_lines = kind_ == StandIns::kArguments;
     OfferSources offer(sources_);
     MakeStandIns();
     const Values results = function(stand_ins_);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "aten/errors.h"
 #include "aten/tensor.h"
 #include "runtime/recorder.h"
 
@@ -20,9 +21,9 @@ void GiveValue(const at::Tensor& tensor) {
   Write(tensor, c10::make_intrusive<runtime::Value>(slot.device(), std::move(type)));
 }
 
-}  // namespace
-
-std::string Trace(const std::vector<at::Tensor>& arguments, const std::function<std::vector<at::Tensor>()>& fn) {
+// Emits what `fn` does into `b`; gives the results.
+std::vector<hlo::Value> TraceInto(hlo::Builder& b, const std::vector<at::Tensor>& arguments, const TracedFunction& fn,
+                                  bool for_export) {
   runtime::Capture capture;
   std::vector<runtime::ValuePtr> inputs;
   std::unordered_set<const runtime::Value*> known;
@@ -36,28 +37,68 @@ std::string Trace(const std::vector<at::Tensor>& arguments, const std::function<
   const std::vector<at::Tensor> results = fn();
   for (runtime::ValuePtr& value : capture.graph.FreeValues()) add_input(std::move(value));
 
-  hlo::Builder b;
   std::vector<hlo::Value> bound;
   for (const runtime::ValuePtr& input : inputs) bound.push_back(b.Parameter(input->type()));
   hlo::Value rng = b.Parameter(*runtime::RngStateType());
   std::vector<runtime::ValuePtr> outputs;
   for (const at::Tensor& result : results) {
     TORCH_CHECK(IsTpu(result) && SlotOf(result).Get(),
-                "torchtpu.aot: expected initialised tpu tensors as results, found one on ", result.device());
+                "a traced function: expected initialised tpu tensors as results, found one on ", result.device());
     outputs.push_back(SlotOf(result).Get());
   }
   const size_t returned = outputs.size();
+  std::vector<hlo::Value> before;  // of the outputs after these
   for (const runtime::Capture::SlotWrite& write : capture.writes) {
     // A tensor from outside: what it held is a parameter.
     if (!write.before || !known.contains(write.before.get())) continue;
     runtime::ValuePtr now = write.slot->Get();
-    if (std::find(outputs.begin(), outputs.end(), now) == outputs.end()) outputs.push_back(std::move(now));
+    if (std::find(outputs.begin(), outputs.end(), now) != outputs.end()) continue;
+    before.push_back(bound[std::find(inputs.begin(), inputs.end(), write.before) - inputs.begin()]);
+    outputs.push_back(std::move(now));
   }
-  std::vector<hlo::Value> values = capture.graph.Emit(b, inputs, bound, rng, outputs);
+  std::vector<hlo::Value> emitted = capture.graph.Emit(b, inputs, bound, rng, outputs), values;
   for (size_t i = 0; i < returned; ++i)
-    values[i] = hlo::ReadView(b, values[i], ViewOf(results[i]), ToDType(results[i].scalar_type()));
+    values.push_back(hlo::ReadView(b, emitted[i], ViewOf(results[i]), ToDType(results[i].scalar_type())));
+  for (size_t i = returned; i < emitted.size(); ++i) {
+    // Running statistics in evaluation are written as they were.
+    if (emitted[i].id() != before[i - returned].id()) values.push_back(emitted[i]);
+  }
+  TORCH_CHECK_NOT_IMPLEMENTED(!for_export || capture.graph.rng_words == 0,
+                              "a traced function draws random numbers. Call .eval() on the module.");
+  TORCH_CHECK_NOT_IMPLEMENTED(!for_export || inputs.size() == arguments.size(),
+                              "a traced function reads a tensor that is none of its arguments");
   if (capture.graph.rng_words == 0) b.DropParameter(rng);
-  return b.Finish(values);
+  return values;
+}
+
+}  // namespace
+
+std::string Trace(const std::vector<at::Tensor>& arguments, const TracedFunction& fn) {
+  hlo::Builder b;
+  const std::vector<hlo::Value> results = TraceInto(b, arguments, fn, /*for_export=*/false);
+  return b.Finish(results);
+}
+
+DynamicTrace TraceDynamic(const FunctionAt& at, std::span<const hlo::SymbolSource> symbols, const hlo::Ints& low,
+                          const hlo::Ints& high) {
+  // A size that falls together with another of the program makes two samples differ; other samples may not.
+  constexpr int kAttempts = 3;
+  for (int attempt = 0;; ++attempt) {
+    try {
+      const hlo::Samples points(low, high, attempt);
+      std::vector<std::unique_ptr<hlo::Builder>> builders;
+      std::vector<std::vector<hlo::Value>> results;
+      for (const hlo::Ints& point : points.points()) {
+        const auto [arguments, fn] = at(point);
+        builders.push_back(std::make_unique<hlo::Builder>());
+        builders.back()->UseComparableForms();
+        results.push_back(TraceInto(*builders.back(), arguments, fn, /*for_export=*/true));
+      }
+      return {hlo::DynamicText(*hlo::SymbolicProgram::Fit(points, builders, results), symbols), points.low()};
+    } catch (const hlo::BuildError& error) {
+      if (attempt + 1 == kAttempts) Raise({error.code, error.what()});
+    }
+  }
 }
 
 }  // namespace tpu::aten

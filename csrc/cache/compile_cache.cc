@@ -52,7 +52,7 @@ Key CompileCache::KeyOf(const pjrt::Client& client, std::string_view stablehlo, 
     pairs += std::to_string(parameter) + ">" + std::to_string(result) + " ";
   }
   key.Add("donations", pairs);
-  key.Add("program", stablehlo);
+  key.Add("program", hlo::WithoutLocations(stablehlo));
   return key.Build();
 }
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,6 +27,9 @@
 namespace tpu::hlo {
 
 using Ints = std::vector<int64_t>;
+
+// A dimension that is known only when the program runs: "?". In exported programs alone (dynamic_program.h).
+inline constexpr int64_t kDynamic = std::numeric_limits<int64_t>::min();
 
 struct Type {
   DType dtype = DType::kF32;
@@ -135,6 +139,8 @@ class Builder {
   const Type& TypeOf(int32_t id) const;
   // Locations of the instructions that follow, for compiler messages and profiles ("aten.add at train.py:12"); "" is none.
   void SetLocation(std::string location);
+  // The user's line that what follows is for ("train.py:12"), added to every location; "" is none. Gives the one before.
+  std::string SetLine(std::string line);
 
   // For programs that are compared across sizes: each constant is an instruction of its own, and scans take as many steps
   // as sizes up to the next power of two need.
@@ -352,6 +358,7 @@ class Builder {
   friend class Text;
   friend class SymbolicProgram;
   friend class PaddedEmitter;
+  friend class DynamicEmitter;
   struct Instruction {
     std::string text;           // with markers in place of names (builder_text.h)
     std::vector<int32_t> uses;  // ids that the text, regions included, takes from outside
@@ -406,7 +413,7 @@ class Builder {
   std::vector<int32_t> parameters_;
   std::map<int, int> donations_;
   std::vector<Type> expected_;
-  std::string location_;
+  std::string location_, line_;
   Precision precision_ = Precision::kHighest;
   bool comparable_ = false;
   bool checks_enabled_ = false;

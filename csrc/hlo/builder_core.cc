@@ -1,5 +1,6 @@
 // The module: values, scopes, regions, printing.
 #include <algorithm>
+#include <utility>
 
 #include "hlo/builder_text.h"
 
@@ -91,7 +92,12 @@ Builder::Builder() {
 
 const Type& Builder::TypeOf(int32_t id) const { return values_.at(id).type; }
 
-void Builder::SetLocation(std::string location) { location_ = std::move(location); }
+void Builder::SetLocation(std::string location) {
+  location_ = std::move(location);
+  if (!line_.empty()) location_.append(" at ").append(line_);
+}
+
+std::string Builder::SetLine(std::string line) { return std::exchange(line_, std::move(line)); }
 
 int32_t Builder::NewValue(Type type, bool is_constant) {
   values_.push_back({std::move(type), scopes_.back()->serial, is_constant});

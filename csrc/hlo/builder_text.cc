@@ -76,7 +76,11 @@ Ints WrapDims(std::string_view op, std::span<const int64_t> dims, int64_t rank) 
 void AppendType(std::string& out, const Type& type) {
   out += "tensor<";
   for (int64_t d : type.dims) {
-    AppendInt(out, d);
+    if (d == kDynamic) {
+      out += '?';
+    } else {
+      AppendInt(out, d);
+    }
     out += 'x';
   }
   out += Name(type.dtype);

@@ -1,5 +1,6 @@
 #include "hlo/fingerprint.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace tpu::hlo {
@@ -34,6 +35,23 @@ Fingerprint FingerprintOf(std::string_view bytes) {
   uint64_t hi = Mix(a ^ kP2, b ^ kP1) + b, lo = Mix(b ^ kP0, a ^ kP3) + a;
   return {Mix(hi ^ kP3, lo ^ kP0) ^ lo, Mix(lo ^ kP1, hi ^ kP2) ^ hi};
 }
+
+std::string WithoutLocations(std::string_view text) {
+  constexpr std::string_view kLocation = " loc(\"";
+  std::string bare;
+  bare.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const size_t found = std::min(text.find(kLocation, at), text.size());
+    bare.append(text.substr(at, found - at));
+    // Past the closing quote, which is not escaped, and the bracket.
+    at = std::min(found + kLocation.size(), text.size());
+    while (at < text.size() && text[at] != '"') at += text[at] == '\\' ? 2 : 1;
+    at = std::min(at + 2, text.size());
+  }
+  return bare;
+}
+
+Fingerprint FingerprintOfProgram(std::string_view text) { return FingerprintOf(WithoutLocations(text)); }
 
 Fingerprint Combine(const Fingerprint& a, const Fingerprint& b) {
   uint64_t words[4] = {a.hi, a.lo, b.hi, b.lo};

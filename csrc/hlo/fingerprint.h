@@ -15,6 +15,9 @@ struct Fingerprint {
 };
 
 Fingerprint FingerprintOf(std::string_view bytes);
+// Of a StableHLO module: of what it computes, whatever lines its locations name.
+Fingerprint FingerprintOfProgram(std::string_view text);
+std::string WithoutLocations(std::string_view text);
 // Of two in order.
 Fingerprint Combine(const Fingerprint& a, const Fingerprint& b);
 

@@ -33,39 +33,9 @@ void PaddedEmitter::Transpose(const Instruction& i) {
   SetResults(i, Instantiate(i, std::span(&x, 1)), axes);
 }
 
-namespace {
-
-struct Range {
-  Polynomial start, limit;
-  int64_t stride = 1;
-};
-
-// " [0:17, 2:64:2]"
-std::vector<Range> RangesOf(const SymbolicProgram::Instruction& i) {
-  using Kind = SymbolicProgram::Piece::Kind;
-  std::vector<Range> ranges;
-  std::vector<Polynomial> numbers;
-  bool inside = false;
-  for (const auto& piece : i.pieces) {
-    if (piece.kind == Kind::kNumber && inside) numbers.push_back(piece.number);
-    if (piece.kind != Kind::kLiteral) continue;
-    const bool ends = piece.text.find(']') != std::string::npos;
-    if (inside && (ends || piece.text == ", ")) {
-      if (numbers.size() >= 2) ranges.push_back({numbers[0], numbers[1], 1});
-      if (numbers.size() == 3) ranges.back().stride = numbers[2].constant();
-      numbers.clear();
-    }
-    if (ends && inside) break;
-    inside = inside || piece.text == " [";
-  }
-  return ranges;
-}
-
-}  // namespace
-
 void PaddedEmitter::Slice(const Instruction& i) {
   Laid x = At(i.operands[0]);
-  const std::vector<Range> ranges = RangesOf(i);
+  const std::vector<SymbolicProgram::Range> ranges = i.Ranges();
   const Sizes& sizes = ResultSizes(i);
   const auto rank = static_cast<int64_t>(sizes.size());
   if (ranges.size() != sizes.size()) RefusePadding(i.op, "its text is not as expected");
@@ -74,7 +44,7 @@ void PaddedEmitter::Slice(const Instruction& i) {
   Ints lengths(rank);
   bool moves = false;
   for (int64_t d = 0; d < rank; ++d) {
-    const Range& r = ranges[d];
+    const SymbolicProgram::Range& r = ranges[d];
     const bool whole = r.start == Polynomial(0) && r.limit == SizeOf(x.axes[d]) && r.stride == 1;
     if (!whole) {
       const bool uniform = IsUniform(x.axes[d]) && !x.axes[d].empty();

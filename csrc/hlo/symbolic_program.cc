@@ -182,6 +182,25 @@ Ints SymbolicProgram::Instruction::Numbers(std::string_view label) const {
   return numbers;
 }
 
+std::vector<SymbolicProgram::Range> SymbolicProgram::Instruction::Ranges() const {
+  std::vector<Range> ranges;
+  std::vector<Polynomial> numbers;
+  bool inside = false;
+  for (const Piece& piece : pieces) {
+    if (piece.kind == Kind::kNumber && inside) numbers.push_back(piece.number);
+    if (piece.kind != Kind::kLiteral) continue;
+    const bool ends = piece.text.find(']') != std::string::npos;
+    if (inside && (ends || piece.text == ", ")) {
+      if (numbers.size() >= 2) ranges.push_back({numbers[0], numbers[1], 1});
+      if (numbers.size() == 3) ranges.back().stride = numbers[2].constant();
+      numbers.clear();
+    }
+    if (ends && inside) break;
+    inside = inside || piece.text == " [";
+  }
+  return ranges;
+}
+
 class SymbolicProgram::Fitter {
  public:
   Fitter(const Samples& points, std::span<const std::unique_ptr<Builder>> samples,

@@ -33,6 +33,11 @@ class SymbolicProgram {
   struct Element {
     Polynomial numerator, divisor = 1;
   };
+  // Of a slice, in one dimension.
+  struct Range {
+    Polynomial start, limit;
+    int64_t stride = 1;
+  };
   struct Instruction {
     std::string op;  // "stablehlo.add"
     std::vector<Piece> pieces;
@@ -45,6 +50,7 @@ class SymbolicProgram {
 
     // The list of numbers after `label`, which ends with the opening bracket; `skip` such lists are passed over.
     std::vector<Polynomial> List(std::string_view label) const;
+    std::vector<Range> Ranges() const;                         // " [0:17, 2:64:2]"
     Ints Numbers(std::string_view label) const;                // of numbers that are the same for all sizes
     std::optional<size_t> Find(std::string_view label) const;  // the piece that ends with the label, or contains it
   };

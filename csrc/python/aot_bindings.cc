@@ -53,6 +53,21 @@ void BindAot(py::module_& m) {
   m.def("_trace", [](const std::vector<at::Tensor>& arguments, const py::function& fn) {
     return aten::Trace(arguments, [&] { return py::cast<std::vector<at::Tensor>>(fn()); });
   });
+  m.def(
+      "_trace_dynamic",
+      [](const py::function& at, const std::vector<std::tuple<size_t, int64_t, int64_t>>& symbols,
+         const std::vector<int64_t>& low, const std::vector<int64_t>& high) {
+        std::vector<hlo::SymbolSource> sources;
+        for (const auto& [parameter, dim, offset] : symbols) sources.push_back({parameter, dim, offset});
+        const auto function_at = [&](const std::vector<int64_t>& point) {
+          const auto made = at(point).cast<std::pair<std::vector<at::Tensor>, py::function>>();
+          return std::pair(
+              made.first, aten::TracedFunction([fn = made.second] { return py::cast<std::vector<at::Tensor>>(fn()); }));
+        };
+        aten::DynamicTrace made = aten::TraceDynamic(function_at, sources, low, high);
+        return std::pair(std::move(made.text), std::move(made.low));
+      },
+      py::arg("at"), py::arg("symbols"), py::arg("low"), py::arg("high"));
   m.def("_compile_for", &CompileFor, py::arg("text"), py::arg("topology"), py::arg("plugin"));
 }
 

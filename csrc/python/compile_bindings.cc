@@ -5,8 +5,10 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "aten/compiled_graph.h"
+#include "aten/loop.h"
 #include "python/bindings.h"
 #include "runtime/padding.h"
+#include "runtime/recorder.h"
 
 namespace py = pybind11;
 
@@ -94,6 +96,12 @@ py::object CallBucketed(CompiledGraph& graph, py::list arguments, std::vector<bo
   return ToList(*results);
 }
 
+aten::LoopFunction ToLoopFunction(py::function function) {
+  return [function = std::move(function)](const std::vector<at::Tensor>& arguments) {
+    return py::cast<std::vector<at::Tensor>>(function(*py::cast(arguments)));
+  };
+}
+
 }  // namespace
 
 void BindCompile(py::module_& m) {
@@ -106,6 +114,27 @@ void BindCompile(py::module_& m) {
       .def_property_readonly("captures", &CompiledGraph::captures);
   m.def(
       "_set_padding_byte", [](int byte) { runtime::SetPaddingByte(static_cast<char>(byte)); }, py::arg("byte"));
+  m.def(
+      "_while_loop",
+      [](py::function condition, py::function body, const std::vector<at::Tensor>& carried,
+         const std::vector<at::Tensor>& others) {
+        return aten::RecordWhile(ToLoopFunction(std::move(condition)), ToLoopFunction(std::move(body)), carried,
+                                 others);
+      },
+      py::arg("condition"), py::arg("body"), py::arg("carried"), py::arg("others"));
+  m.def(
+      "_scan",
+      [](py::function body, const std::vector<at::Tensor>& carried, const std::vector<at::Tensor>& slices,
+         const std::vector<at::Tensor>& others) {
+        return aten::RecordScan(ToLoopFunction(std::move(body)), carried, slices, others);
+      },
+      py::arg("body"), py::arg("carried"), py::arg("slices"), py::arg("others"));
+  m.def(
+      "_set_line",
+      [](std::string line) {
+        if (runtime::Capture* capture = runtime::Capture::Current()) capture->line = std::move(line);
+      },
+      py::arg("line"));
   m.def("_draw_from", &CompiledGraph::DrawFrom, py::arg("generator"));
 }
 

@@ -54,6 +54,8 @@ uint32_t Explain::Line() {
   return it->second;
 }
 
+std::string Explain::FindLine() { return line_hook ? line_hook() : std::string(); }
+
 std::string Explain::LineText(uint32_t line) {
   std::lock_guard lock(mutex);
   return line == 0 || line > State().lines.size() ? std::string() : State().lines[line - 1];

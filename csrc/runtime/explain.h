@@ -53,6 +53,8 @@ class Explain {
   // Number of the calling thread's line; 0 when not enabled. Not to be called under a lock.
   static uint32_t Line();
   static std::string LineText(uint32_t line);
+  // What the hook gives, enabled or not; "" without one.
+  static std::string FindLine();
   static void Add(FlushRecord record);
   static void Add(CompileRecord record);
   // The program waited, for the reason of the youngest flush.

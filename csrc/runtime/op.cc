@@ -72,7 +72,7 @@ Op::Op(std::string name, EmitFn emit, std::vector<TypePtr> inputs, const std::ve
   else
     b.DropParameter(rng);
   text_ = b.Finish(results);
-  content_ = hlo::FingerprintOf(text_).lo;
+  content_ = hlo::FingerprintOfProgram(text_).lo;
 }
 
 const std::shared_ptr<Program>& Op::program(pjrt::Client& client) {
@@ -138,9 +138,12 @@ std::vector<hlo::Value> Graph::Emit(hlo::Builder& b, std::span<const ValuePtr> i
       const int64_t shift[] = {0, node.rng_offset};
       state = b.Add(state, b.ConstInts(shift, DType::kU64));
     }
+    const bool located = !node.line.empty();  // else the line is that of the op which this graph is
+    const std::string outer = located ? b.SetLine(node.line) : std::string();
     b.SetLocation(node.op->name());
     b.SetCheckedOp(node.op->name());
     Emission emission = node.op->emit()(b, operands, state);
+    if (located) b.SetLine(outer);
     for (size_t i = 0; i < node.outputs.size(); ++i) known.insert_or_assign(node.outputs[i].get(), emission.outputs[i]);
   }
   std::vector<hlo::Value> results;

@@ -86,6 +86,7 @@ struct Node {
   std::vector<ValuePtr> inputs, outputs;
   int64_t rng_offset = 0;  // words drawn by the nodes before it
   ValuePtr rng;            // the state it draws from; null: the graph's
+  std::string line;        // the user's, "train.py:12", where it is known
 };
 
 struct Graph {

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "cache/compilation.h"
+#include "runtime/dump.h"
 
 namespace tpu::runtime {
 namespace {
@@ -48,8 +49,9 @@ struct Program::Work {
   std::string name;
   std::atomic<Start> start;
 
-  std::once_flag once;
+  std::once_flag once, dumped;
   std::shared_ptr<Compilation> compilation;     // made under `once`
+  std::string dump;                             // where to, or empty; made under `once`
   std::atomic<Compilation*> resolved{nullptr};  // it, when made
 
   // Whoever comes first emits.
@@ -58,6 +60,8 @@ struct Program::Work {
       std::string text = emit();
       emit = nullptr;
       RecordText(name, text);
+      dump = DumpPath(name, text);
+      DumpText(dump, text);
       compilation =
           Compilation::Of(cache::CompileCache::Get(), *client, std::move(text), Options(*client), donations, name);
       resolved.store(compilation.get());
@@ -79,7 +83,7 @@ Program::Program(pjrt::Client& client, std::function<std::string()> emit, std::v
                  std::string name, Start start)
     : donations_(std::move(donations)),
       name_(std::move(name)),
-      work_(new Work{client.shared_from_this(), std::move(emit), donations_, name_, start, {}, {}, {}}) {
+      work_(new Work{client.shared_from_this(), std::move(emit), donations_, name_, start, {}, {}, {}, {}, {}}) {
   CompilePool::Get().Run(UrgencyOf(start), [work = work_] {
     work->Begin();
     return CompilePool::Outcome::kDone;
@@ -90,12 +94,25 @@ Program::Program(pjrt::Client& client, std::string text, std::vector<std::pair<i
                  Start start)
     : donations_(std::move(donations)),
       name_(std::move(name)),
-      work_(new Work{
-          client.shared_from_this(), [&text] { return std::move(text); }, donations_, name_, start, {}, {}, {}}) {
+      work_(new Work{client.shared_from_this(),
+                     [&text] { return std::move(text); },
+                     donations_,
+                     name_,
+                     start,
+                     {},
+                     {},
+                     {},
+                     {},
+                     {}}) {
   work_->Begin();
 }
 
-Result<pjrt::LoadedExecutable*> Program::Executable() { return work_->Resolve().Await(); }
+Result<pjrt::LoadedExecutable*> Program::Executable() {
+  Result<pjrt::LoadedExecutable*> executable = work_->Resolve().Await();
+  if (!work_->dump.empty() && executable.ok())
+    std::call_once(work_->dumped, [&] { DumpExecutable(work_->dump, (*executable)->executable()); });
+  return executable;
+}
 
 bool Program::Ready() const {
   const Compilation* c = work_->resolved.load();

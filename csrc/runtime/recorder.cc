@@ -150,7 +150,8 @@ Result<Recorded> Record(Device& device, const OpPtr& op, std::vector<ValuePtr> i
   Recorded recorded(MakeOutputs(device, *op, inputs));
   if (op->all_alias()) return recorded;
   if (Capture* capture = current_capture) {
-    Node node{op, std::move(inputs), recorded.values(), 0, nullptr};
+    Node node{op, std::move(inputs), recorded.values(), 0, nullptr, capture->line};
+    if (capture->find_lines && node.line.empty()) node.line = Explain::FindLine();
     if (op->rng_words() > 0) {
       int64_t& words = capture->random ? capture->random->words : capture->graph.rng_words;
       node.rng_offset = words;

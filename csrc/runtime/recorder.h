@@ -74,6 +74,9 @@ class Capture {
     int64_t words = 0;
   };
   RandomSource* random = nullptr;
+  // The user's line that ops are recorded for. If `find_lines`, where it is empty, the one that the thread is at.
+  std::string line;
+  bool find_lines = false;
   // To be called before a slot is written. When the capture ends the slot gets back what it holds now.
   void NoteWrite(Slot& slot, std::shared_ptr<const void> keep_alive);
 

@@ -99,6 +99,13 @@ def test_trace_runs_nothing_and_changes_nothing() -> None:
     assert x.tolist() == [0, 1, 2, 3]
 
 
+def test_what_is_written_is_a_result_unless_it_stays_as_it_was() -> None:
+    x, y = torch.zeros(2, device="tpu"), torch.ones(2, device="tpu")
+    assert ", %arg0 :" in aot.trace(lambda a, b: (b.copy_(a), a * 2)[1], [x, y])
+    norm = torch.nn.BatchNorm1d(2).to("tpu").eval()
+    assert ") -> (tensor<3x2xf32>) {" in aot.trace(norm, [torch.ones(3, 2, device="tpu")])
+
+
 def test_reading_data_inside_a_traced_function_is_refused() -> None:
     x = torch.ones(2, device="tpu")
     with pytest.raises(NotImplementedError, match="inside a captured function"):
