@@ -72,7 +72,11 @@ runtime::Slot& SlotOf(const c10::StorageImpl& storage) {
 }
 
 runtime::Slot& SlotOf(const at::Tensor& tensor) {
-  return SlotOf(*tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  // A transform's wrapper (vmap's), below the dispatch key that would have unwrapped it.
+  TORCH_CHECK_NOT_IMPLEMENTED(impl.unsafe_storage(), "tpu: expected a tensor with storage, found a wrapper without: ",
+                              impl.key_set().highestPriorityTypeId());
+  return SlotOf(*impl.unsafe_storage().unsafeGetStorageImpl());
 }
 
 void Write(const at::Tensor& tensor, runtime::ValuePtr value) {

@@ -538,6 +538,20 @@ def test_interrupt_during_a_compilation():
     assert out == "[1.0, 2.0, 3.0]\n" and process.returncode == 0, err
 
 
+def test_wrapper_without_storage_below_the_key_that_unwraps_it():
+    keys = torch._C.DispatchKey
+    below = torch._C.DispatchKeySet(keys.FuncTorchBatched)
+    below |= torch._C.DispatchKeySet(keys.FuncTorchDynamicLayerFrontMode)
+    below |= torch._C.DispatchKeySet(keys.FuncTorchDynamicLayerBackMode)
+
+    def exp(x: torch.Tensor) -> torch.Tensor:
+        with torch._C._ExcludeDispatchKeyGuard(below):
+            return x.exp()
+
+    with pytest.raises(NotImplementedError, match="found a wrapper without: FuncTorchBatched"):
+        torch.func.vmap(exp)(torch.ones(3, 2, device="tpu"))
+
+
 def test_exit_with_work_in_flight():
     code = """
         import torch
